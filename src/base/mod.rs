@@ -1,0 +1,14 @@
+//! Small things that everything else stands on: time, ids, named limits, seeded choice, JSON
+//! helpers. No I/O, no clock, no global state.
+
+pub mod fault;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod rng;
+pub mod time;
+
+pub use fault::{FailKind, Failure};
+pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
+pub use rng::Rng;
+pub use time::Millis;

@@ -1,0 +1,1 @@
+//! The config file: shapes and errors (pure), loading (edge).

@@ -1,0 +1,24 @@
+//! stepclaw: an agent gateway as one synchronous, deterministic state machine.
+//!
+//! The layers, from the inside out (`spec/layers.tsv` says who may import whom, a test holds it):
+//!
+//! ```text
+//! base        time, ids, limits, seeded choice, JSON                     pure
+//! transcript  messages, entries, the one door, repair, projection        pure
+//! engine      THE MACHINE: step(state, input, now) -> Step               pure
+//! context     system prompt                                              pure
+//! config      the config file: shapes, errors [pure]; loading            edge
+//! model       wire: codecs [pure]; http: ureq; scripted: offline model   blocking
+//! tools       descriptions, argument checks [pure]; run: the tools       blocking
+//! store       SQLite: schema, fence, transcript, runs                    blocking
+//! reactor     mio loop, workers, signals, journal; commit, tell, act     edge
+//! cli         the command line                                           face
+//! sim         the simulator: world, faults, checks, shrinking            tests, fuzzing, `sim`
+//! check       tests about the whole                                      tests
+//! ```
+
+pub mod base;
+pub mod config;
+pub mod model;
+pub mod tools;
+pub mod transcript;

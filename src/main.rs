@@ -1,0 +1,3 @@
+//! The entry: arguments and wiring, nothing else.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Models: codecs (`wire`, pure), the HTTP worker (`http`), the offline model (`scripted`).

@@ -1,0 +1,1 @@
+//! Tools: descriptions and argument checks (pure), and the tools themselves (`run`, blocking).
