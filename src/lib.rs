@@ -19,6 +19,12 @@
 
 pub mod base;
 pub mod config;
+pub mod engine;
 pub mod model;
+#[cfg(any(test, fuzzing, feature = "sim"))]
+pub mod sim;
 pub mod tools;
 pub mod transcript;
+
+#[cfg(test)]
+mod check;

@@ -1,7 +1,7 @@
 //! Messages and their blocks (semantics 1.1, 1.2). Field names are OpenClaw's: they are stored and
 //! exported as they stand here.
 
-use crate::base::Millis;
+use crate::base::{EntryId, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -249,6 +249,54 @@ pub struct Custom {
     pub timestamp: Millis,
 }
 
+/// A command that a person ran in the session, outside of the loop.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BashExecution {
+    /// The command.
+    pub command: String,
+    /// What it printed.
+    pub output: String,
+    /// Its exit code, if it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// It was stopped.
+    #[serde(default)]
+    pub cancelled: bool,
+    /// The output was cut.
+    #[serde(default)]
+    pub truncated: bool,
+    /// The model does not see it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_from_context: bool,
+    /// When it ran.
+    pub timestamp: Millis,
+}
+
+/// What happened on a branch that was left.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchSummary {
+    /// The summary.
+    pub summary: String,
+    /// The branch's last entry.
+    pub from_id: EntryId,
+    /// When it was made.
+    pub timestamp: Millis,
+}
+
+/// What stands for the compacted part of a history.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionSummary {
+    /// The summary.
+    pub summary: String,
+    /// Context size before.
+    pub tokens_before: u64,
+    /// When it was made.
+    pub timestamp: Millis,
+}
+
 /// A message of any role.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
@@ -261,6 +309,12 @@ pub enum Message {
     ToolResult(ToolResult),
     /// From the system.
     Custom(Custom),
+    /// A person's own command.
+    BashExecution(BashExecution),
+    /// Of a branch that was left.
+    BranchSummary(BranchSummary),
+    /// Of what was compacted.
+    CompactionSummary(CompactionSummary),
 }
 
 #[cfg(test)]

@@ -1,0 +1,620 @@
+//! What goes into the machine and what comes out of it.
+
+use super::{batch, reply, run::Run, steer::Drain, steer::QueueKind};
+use crate::base::{FailKind, Failure, Millis, MsgId, OpId, RunId};
+use crate::transcript::{Assistant, Delta, ReplyBody, ToolOutput, User};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How a run begins (semantics 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Entry {
+    /// With new messages.
+    Prompt,
+    /// From what the transcript ends with.
+    Continue,
+}
+
+/// Loop-level points at which the world is asked (semantics 2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Hook {
+    /// May replace system prompt and tools before a request is built.
+    PrepareContinuation,
+    /// May change what the model sees of the history.
+    TransformContext,
+    /// May replace context or model after a turn, or stop the run.
+    PrepareNextTurn,
+    /// May end the run after a turn.
+    ShouldStop,
+}
+
+/// Which points have somebody behind them. A point with nobody costs nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Hooks {
+    /// [`Hook::PrepareContinuation`].
+    pub prepare_continuation: bool,
+    /// [`Hook::TransformContext`].
+    pub transform_context: bool,
+    /// [`Hook::PrepareNextTurn`].
+    pub prepare_next_turn: bool,
+    /// [`Hook::ShouldStop`].
+    pub should_stop: bool,
+    /// Gate of a whole batch (semantics B1).
+    pub before_batch: bool,
+    /// Gate of one call (semantics 3.1.5).
+    pub before_call: bool,
+    /// Sees the result of each call that ran (semantics 3.1.8).
+    pub after_call: bool,
+    /// Sees the outcome of every call (semantics 3.1.9).
+    pub after_outcome: bool,
+}
+
+/// Time limits of a run, ms; 0 means none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    /// The whole run (semantics 13).
+    pub budget_ms: u64,
+    /// From the request to the first byte of the answer.
+    pub first_event_ms: u64,
+    /// Between two bytes of the answer, comments included.
+    pub idle_ms: u64,
+    /// Between two pieces of content.
+    pub progress_ms: u64,
+    /// From an abort to the end of everything it stops.
+    pub settle_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            budget_ms: 172_800_000,
+            first_event_ms: 120_000,
+            idle_ms: 120_000,
+            progress_ms: 600_000,
+            settle_ms: 15_000,
+        }
+    }
+}
+
+/// What a run is started with; fixed for its life.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Setup {
+    /// Points with somebody behind them.
+    pub hooks: Hooks,
+    /// How much a steering poll takes.
+    pub steer_mode: Drain,
+    /// How much a follow-up poll takes.
+    pub follow_mode: Drain,
+    /// `toolExecution: sequential` forces every batch.
+    pub sequential: bool,
+    /// Loop detection is off only if the config says so (decisions 17).
+    pub loops_off: bool,
+    /// Time limits.
+    pub limits: Limits,
+    /// Entropy for jitter; comes with the input that starts the run.
+    pub seed: u64,
+}
+
+/// A request to start a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submit {
+    /// The run's name.
+    pub run: RunId,
+    /// With or without prompts.
+    pub entry: Entry,
+    /// New messages, for [`Entry::Prompt`].
+    pub prompts: Vec<(MsgId, Arc<User>)>,
+    /// Messages that a former process accepted and did not commit, in order.
+    #[serde(default)]
+    pub waiting: Vec<(MsgId, QueueKind)>,
+    /// Fixed options.
+    pub setup: Setup,
+}
+
+/// What the transcript ends with, for [`Entry::Continue`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Assembled {
+    /// There is no message yet.
+    EmptyHistory,
+    /// The last message is the model's.
+    AfterAssistant,
+    /// The last message is a tool's result.
+    AfterResult,
+    /// The last message is a person's.
+    AfterUser,
+}
+
+/// Answer of a loop-level hook. `Stop` is only listened to where semantics 2.3 lets it decide.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Go on; what the hook changed is with the one who asked it.
+    Go,
+    /// Stop the run.
+    Stop,
+}
+
+/// Who or what stopped a run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Cause {
+    /// A person, a client, a parent run.
+    User,
+    /// The run budget or the settle limit.
+    Timeout,
+    /// The process is being stopped in good order; the run is resumed later.
+    Restart,
+    /// A tool handed the turn over to a continuation: no interruption note.
+    Handoff,
+    /// The client it was tied to has gone.
+    Disconnect,
+}
+
+/// Which part of ours failed a run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Fault {
+    /// A commit failed: disk full, read-only, damaged.
+    Store,
+    /// The context could not be assembled.
+    Assembly,
+    /// There was nothing to continue from (semantics R1b).
+    NotContinuable,
+    /// The lifecycle refused to launch a tool (trace 25).
+    Launch,
+    /// An invariant broke; the run's session was rebuilt from its records.
+    Broken,
+}
+
+/// How a run ended (decisions 18).
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Termination {
+    /// The loop came to its natural end.
+    Completed {
+        /// The last reply was cut at the output limit.
+        cut: bool,
+    },
+    /// Somebody stopped it.
+    Aborted {
+        /// Who.
+        cause: Cause,
+    },
+    /// The model failed after every retry.
+    ProviderError {
+        /// How.
+        fail: FailKind,
+    },
+    /// A second critical loop in one prompt.
+    ToolLoop,
+    /// A rule ended it.
+    PolicyStop {
+        /// Which.
+        rule: PolicyRule,
+    },
+    /// A newer writer took the session.
+    Superseded {
+        /// The newer run, where it is known.
+        by: Option<RunId>,
+    },
+    /// We failed.
+    Failed {
+        /// Where.
+        fault: Fault,
+    },
+}
+
+/// The rule behind a [`Termination::PolicyStop`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyRule {
+    /// `prepareNextTurn` answered stop.
+    PrepareNextTurn,
+    /// `shouldStopAfterTurn` answered true.
+    ShouldStopAfterTurn,
+}
+
+/// Why the fence refused a commit (semantics 7.4).
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum FenceRefusal {
+    /// The session's row is gone.
+    SessionEntryMissing,
+    /// The session id, its revision or its active writer is another one.
+    SessionRebound {
+        /// Who writes now, where it is known.
+        by: Option<RunId>,
+    },
+}
+
+/// Everything that can happen to a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Input {
+    /// Start.
+    Submit(Box<Submit>),
+    /// The claim was committed.
+    Claimed(OpId),
+    /// Context is ready.
+    Assembled(OpId, Assembled),
+    /// Context could not be made.
+    AssemblyFailed(OpId),
+    /// A loop-level hook answered.
+    Hooked(OpId, Verdict),
+    /// From the model.
+    Reply(OpId, reply::Input),
+    /// From a tool or a hook around it.
+    Call(OpId, batch::Input),
+    /// A message for the running turn, or for after it.
+    Message {
+        /// Its name.
+        id: MsgId,
+        /// Where it waits.
+        kind: QueueKind,
+        /// What it says.
+        body: Arc<User>,
+    },
+    /// A waiting message is taken back.
+    Cancel(MsgId),
+    /// Stop.
+    Abort(Cause),
+    /// A newer run has this session.
+    Superseded(RunId),
+    /// The fence refused the last commit; its `tell` and `act` were dropped.
+    Fenced(FenceRefusal),
+    /// The last commit failed; its `tell` and `act` were dropped.
+    StoreFailed,
+    /// Time has passed.
+    Tick,
+}
+
+/// Why an unstarted call has a result all the same (semantics 3.5).
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Unstarted {
+    /// Unknown tool or unusable arguments; the text is with the reply's checks.
+    Rejected,
+    /// A gate said no.
+    Blocked {
+        /// Its reason, if it gave one.
+        reason: Option<Arc<str>>,
+    },
+    /// Steering arrived before the launch.
+    Steering,
+    /// The batch lifecycle refused a launch.
+    Admission,
+    /// The run was aborted before the call began.
+    Aborted,
+    /// The loop detector blocked the batch because of this call.
+    Loop {
+        /// What it found.
+        finding: super::loops::Finding,
+        /// The run ends with it.
+        second: bool,
+    },
+    /// The loop detector blocked the batch because of another call.
+    LoopOther {
+        /// The run ends with it.
+        second: bool,
+    },
+}
+
+/// What became of a call.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It ran, or answered while it was being prepared.
+    Tool(Arc<ToolOutput>),
+    /// It did not begin.
+    Unstarted(Unstarted),
+    /// It began and did not stop in time after an abort.
+    Unsettled,
+    /// As it was recorded before a hook was asked that never answered; only told, not recorded.
+    Kept,
+    /// It was running when the process stopped (decisions 7).
+    UnknownAfterStop,
+    /// It had not begun when the process stopped (decisions 7).
+    NotStartedBeforeStop,
+    /// It was running when a newer writer took the session.
+    UnknownAfterTakeover,
+    /// It had not begun when a newer writer took the session.
+    NotStartedBeforeTakeover,
+}
+
+impl Outcome {
+    /// Whether the result is an error.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        match self {
+            Outcome::Tool(output) => output.is_error,
+            Outcome::Unstarted(_)
+            | Outcome::Unsettled
+            | Outcome::UnknownAfterStop
+            | Outcome::NotStartedBeforeStop
+            | Outcome::UnknownAfterTakeover
+            | Outcome::NotStartedBeforeTakeover => true,
+            Outcome::Kept => false,
+        }
+    }
+
+    /// Whether the result asks for the end of the run (semantics 3.6).
+    #[must_use]
+    pub fn terminates(&self) -> bool {
+        match self {
+            Outcome::Tool(output) => output.terminate,
+            Outcome::Unstarted(
+                Unstarted::Loop { second, .. } | Unstarted::LoopOther { second },
+            ) => *second,
+            Outcome::Unstarted(_)
+            | Outcome::Unsettled
+            | Outcome::Kept
+            | Outcome::UnknownAfterStop
+            | Outcome::NotStartedBeforeStop
+            | Outcome::UnknownAfterTakeover
+            | Outcome::NotStartedBeforeTakeover => false,
+        }
+    }
+}
+
+/// One line of the log: committed before anything is told or done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Record {
+    /// The run is accepted, with its prompts.
+    Accepted {
+        /// The run.
+        run: RunId,
+        /// With or without prompts.
+        entry: Entry,
+        /// Its prompts.
+        prompts: Vec<(MsgId, Arc<User>)>,
+    },
+    /// This run becomes the session's active writer, by compare-and-set.
+    Claim,
+    /// A message waits.
+    Queued {
+        /// Its name.
+        id: MsgId,
+        /// Where.
+        kind: QueueKind,
+        /// What it says.
+        body: Arc<User>,
+    },
+    /// A waiting message was taken back.
+    Dropped(MsgId),
+    /// A waiting message becomes a transcript entry.
+    Committed(MsgId),
+    /// The model's reply becomes a transcript entry; its calls are open.
+    Reply(Arc<ReplyBody>),
+    /// The model failed; the entry is made of what it had said.
+    Failed {
+        /// How.
+        failure: Failure,
+        /// What had arrived.
+        partial: Option<Arc<Assistant>>,
+    },
+    /// The reply was stopped; the entry is made of what it had said.
+    Stopped {
+        /// Who stopped it.
+        cause: Cause,
+        /// What had arrived; nothing at all between replies.
+        partial: Option<Arc<Assistant>>,
+    },
+    /// These calls are about to be started.
+    Launch(Vec<u16>),
+    /// A started call has a process of its own.
+    Process {
+        /// The call.
+        call: u16,
+        /// Its process group.
+        pgid: u32,
+        /// The start time of the group's leader, as the system counts it.
+        started: u64,
+    },
+    /// What became of a call is known.
+    Outcome {
+        /// The call.
+        call: u16,
+        /// What became of it.
+        outcome: Outcome,
+        /// A loop warning to append to its text: after so many repeats.
+        warned: Option<u32>,
+    },
+    /// A call's outcome becomes a transcript entry.
+    Result(u16),
+    /// The assistant message that closes a run stopped by the loop detector.
+    LoopEnd,
+    /// The hidden note that tells the model of an interruption.
+    Note,
+    /// The run is over.
+    Ended(Termination),
+}
+
+/// Whose message an event speaks of.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Who {
+    /// A person's, prompt or queued.
+    User(MsgId),
+    /// The model's; the body is absent until it is final.
+    Reply(Option<Arc<ReplyBody>>),
+    /// The model's, failed.
+    Failed(Failure),
+    /// The model's, stopped: made by the machine if there was none.
+    Stopped(Cause),
+    /// A tool's result.
+    Result(u16),
+    /// The closing words of the loop detector.
+    LoopEnd,
+    /// The hidden interruption note.
+    Note,
+}
+
+/// What observers are told, in order, after the commit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// The run is accepted.
+    Accepted,
+    /// The loop begins.
+    AgentStart,
+    /// A turn begins.
+    TurnStart,
+    /// A message begins.
+    MessageStart(Who),
+    /// A piece of the model's message.
+    MessageUpdate(Delta),
+    /// Everything told of the model's message so far is void: a new attempt follows.
+    MessageReset,
+    /// A message is final and stored.
+    MessageEnd(Who),
+    /// A call is taken up.
+    ToolStart(u16),
+    /// A call's preview.
+    ToolUpdate(u16, Arc<ToolOutput>),
+    /// A call is over.
+    ToolEnd {
+        /// The call.
+        call: u16,
+        /// What became of it.
+        outcome: Outcome,
+        /// Whether its implementation was entered.
+        started: bool,
+    },
+    /// A turn is over.
+    TurnEnd {
+        /// How many results it has.
+        results: u16,
+    },
+    /// The same request will be sent again.
+    Retry {
+        /// Which retry this is, from 1.
+        attempt: u8,
+        /// How many there may be.
+        max: u8,
+        /// How long it waits, ms.
+        delay_ms: u64,
+        /// Why.
+        failure: Failure,
+    },
+    /// What an abort stops has not ended yet.
+    AbortSlow,
+    /// The loop is over.
+    AgentEnd,
+    /// The run is over: the terminal outcome, once.
+    Ended(Termination),
+}
+
+/// Work for the world.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Act {
+    /// Load, repair and assemble context.
+    Assemble(OpId),
+    /// Ask a loop-level hook.
+    AskHook(OpId, Hook),
+    /// Send the request.
+    CallModel(OpId),
+    /// Cut the model's stream at once.
+    CancelModel(OpId),
+    /// Ask the gate of the batch.
+    AskBatch(OpId),
+    /// Ask the gate of a call.
+    AskCall(OpId, u16),
+    /// Start a tool; its record was committed.
+    RunTool(OpId, u16),
+    /// Stop a tool.
+    CancelTool(OpId),
+    /// Ask the hook that sees results of calls that ran.
+    AskAfter(OpId, u16, Outcome),
+    /// Ask the hook that sees every outcome.
+    AskOutcome(OpId, u16, Outcome),
+}
+
+/// Why an input changed nothing.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Refusal {
+    /// A run is active already.
+    Busy,
+    /// No such operation is open: late, doubled or never asked.
+    Stale(OpId),
+    /// The run is over.
+    Over,
+    /// There is no run yet.
+    NotStarted,
+    /// Nothing is due.
+    Early,
+    /// That message is not waiting here.
+    UnknownMessage(MsgId),
+    /// The message is here already.
+    DuplicateMessage(MsgId),
+    /// The queue has reached its limit.
+    QueueFull,
+    /// The operation is open, but this is no answer to it.
+    Mismatch(OpId),
+    /// An abort is under way already.
+    Aborting,
+    /// A run needs a prompt, and no more than the queue holds.
+    BadPrompts,
+}
+
+/// The outcome of one input.
+#[must_use]
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The run afterwards.
+    pub state: Run,
+    /// To be committed first, in one transaction.
+    pub append: Vec<Record>,
+    /// To be told after the commit.
+    pub tell: Vec<Event>,
+    /// To be started after that.
+    pub act: Vec<Act>,
+    /// Set if the input was ill-timed; then the state is what it was and nothing follows.
+    pub refused: Option<Refusal>,
+}
+
+impl Step {
+    /// The state as it was, and why.
+    pub fn refuse(state: Run, why: Refusal) -> Step {
+        Step { state, append: vec![], tell: vec![], act: vec![], refused: Some(why) }
+    }
+}
+
+/// What a step gathers while it runs.
+#[derive(Default, Debug)]
+pub(super) struct Out {
+    pub append: Vec<Record>,
+    pub tell: Vec<Event>,
+    pub act: Vec<Act>,
+}
+
+impl Out {
+    /// A message that begins and ends at once, as all but the model's do.
+    pub fn message(&mut self, who: Who) {
+        self.tell.push(Event::MessageStart(who.clone()));
+        self.tell.push(Event::MessageEnd(who));
+    }
+}
+
+/// Why the machine wants to be woken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Reason {
+    /// The run budget.
+    Budget,
+    /// No first byte.
+    FirstEvent,
+    /// No byte.
+    Idle,
+    /// No content.
+    Progress,
+    /// The next attempt.
+    Backoff,
+    /// What was aborted has not ended.
+    AbortSlow,
+    /// What was aborted is given up.
+    Settle,
+}
+
+/// The earlier of two due times; ties go to the first.
+#[must_use]
+pub(super) fn sooner(
+    a: Option<(Millis, Reason)>,
+    b: Option<(Millis, Reason)>,
+) -> Option<(Millis, Reason)> {
+    match (a, b) {
+        (Some(x), Some(y)) => Some(if y.0 < x.0 { y } else { x }),
+        (x, None) => x,
+        (None, y) => y,
+    }
+}
