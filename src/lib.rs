@@ -23,6 +23,7 @@ pub mod engine;
 pub mod model;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod sim;
+pub mod store;
 pub mod tools;
 pub mod transcript;
 

@@ -26,6 +26,19 @@ pub struct Entry {
     pub(super) made: Made,
 }
 
+impl Entry {
+    /// An entry as it was stored: the door made it once.
+    #[must_use]
+    pub fn restore(
+        id: EntryId,
+        parent_id: Option<EntryId>,
+        timestamp: Millis,
+        kind: EntryKind,
+    ) -> Entry {
+        Entry { id, parent_id, timestamp, kind, made: Made::default() }
+    }
+}
+
 /// A mark that only this folder can give.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Made(());

@@ -1,0 +1,331 @@
+//! Reading: one session for its writer, lists and exports for people. Readers need no lock.
+
+use super::{StoreError, schema};
+use crate::base::{EntryId, Millis, MsgId, RunId, SessionId, json::tolerant};
+use crate::engine::{QueueKind, Termination};
+use crate::transcript::{Entry, OpenCall, User};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A session as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRow {
+    /// Its key.
+    pub key: String,
+    /// Its id.
+    pub session_id: SessionId,
+    /// How often it was reset.
+    pub revision: u32,
+    /// The run that writes now.
+    pub active_run: Option<String>,
+    /// Where its tools work.
+    pub cwd: String,
+    /// When it was made.
+    pub created_at: Millis,
+    /// When it last changed.
+    pub updated_at: Millis,
+    /// How many entries it has.
+    pub entries: u64,
+}
+
+/// A run as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRow {
+    /// The run.
+    pub run_id: String,
+    /// When it was accepted.
+    pub accepted_at: Millis,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// How it ended.
+    pub termination: Option<Termination>,
+}
+
+/// A run that did not end by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenRun {
+    /// The run.
+    pub run: RunId,
+    /// Process groups of its running calls: call, group, start time of its leader.
+    pub processes: Vec<(u16, u32, u64)>,
+}
+
+/// A session as its writer needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Its row, if there is one.
+    pub session: Option<SessionRow>,
+    /// The entries of its active branch, from the root to the leaf.
+    pub branch: Vec<Entry>,
+    /// Calls without a stored result.
+    pub calls: Vec<OpenCall>,
+    /// Accepted messages without a place in the transcript, in order.
+    pub queue: Vec<(MsgId, QueueKind, Arc<User>)>,
+    /// The active writer that did not end by itself, if there is one.
+    pub open_run: Option<OpenRun>,
+    /// Rows that could not be read and were left out, with what is wrong with each.
+    pub damaged: Vec<String>,
+}
+
+/// A connection that cannot write.
+#[derive(Debug)]
+pub struct Reader {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Reader {
+    /// Opens the database for reading only; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// What the disk or the database says, or that its schema is newer than ours.
+    pub fn open(path: &Path) -> Result<Option<Reader>, StoreError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
+        let db =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
+        db.busy_timeout(std::time::Duration::from_secs(5)).map_err(sql)?;
+        schema::check(&db, path)?;
+        Ok(Some(Reader { db, path: path.to_owned() }))
+    }
+
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|e| StoreError::from_sqlite(&self.path, &e))
+    }
+
+    /// Every session, the latest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
+        self.sql(sessions(&self.db))
+    }
+
+    /// One session by its key.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn session(&self, key: &str) -> Result<Option<Loaded>, StoreError> {
+        let loaded = self.sql(load(&self.db, key))?;
+        Ok(loaded.session.is_some().then_some(loaded))
+    }
+
+    /// The runs of a session, the latest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn runs(&self, session: &SessionId) -> Result<Vec<RunRow>, StoreError> {
+        self.sql(runs(&self.db, session))
+    }
+}
+
+const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
+                       updated_at, entry_count FROM sessions";
+
+fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        key: r.get(0)?,
+        session_id: SessionId::new(r.get::<_, String>(1)?),
+        revision: r.get(2)?,
+        active_run: r.get(3)?,
+        cwd: r.get(4)?,
+        created_at: millis(r, 5)?,
+        updated_at: millis(r, 6)?,
+        entries: unsigned(r, 7)?,
+    })
+}
+
+fn unsigned(r: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(r.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+fn millis(r: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
+    Ok(Millis(unsigned(r, column)?))
+}
+
+fn sessions(db: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
+    let sql = format!("{SESSION} ORDER BY updated_at DESC, session_key");
+    db.prepare(&sql)?.query_map([], session_row)?.collect()
+}
+
+fn runs(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = "SELECT run_id, accepted_at, ended_at, termination FROM runs WHERE session_id = ?1 \
+               ORDER BY accepted_at DESC, run_id DESC";
+    let row = |r: &Row<'_>| {
+        let ended: Option<i64> = r.get(2)?;
+        let text: Option<String> = r.get(3)?;
+        Ok(RunRow {
+            run_id: r.get(0)?,
+            accepted_at: millis(r, 1)?,
+            ended_at: ended.map(|ms| Millis(u64::try_from(ms).unwrap_or(0))),
+            termination: text.and_then(|t| serde_json::from_str(&t).ok()),
+        })
+    };
+    db.prepare_cached(sql)?.query_map([session.as_str()], row)?.collect()
+}
+
+/// A session with all its writer needs.
+pub(super) fn load(db: &Connection, key: &str) -> rusqlite::Result<Loaded> {
+    let sql = format!("{SESSION} WHERE session_key = ?1");
+    let session = db.prepare_cached(&sql)?.query_row([key], session_row).optional()?;
+    let mut loaded = Loaded {
+        session: None,
+        branch: vec![],
+        calls: vec![],
+        queue: vec![],
+        open_run: None,
+        damaged: vec![],
+    };
+    let Some(session) = session else { return Ok(loaded) };
+    let id = session.session_id.as_str();
+    loaded.branch = branch(db, id, &mut loaded.damaged)?;
+    loaded.queue = queue(db, id, &mut loaded.damaged)?;
+    let (calls, processes) = calls(db, id, &mut loaded.damaged)?;
+    loaded.calls = calls;
+    loaded.open_run =
+        session.active_run.as_deref().map(|run| OpenRun { run: RunId::new(run), processes });
+    loaded.session = Some(session);
+    Ok(loaded)
+}
+
+/// An entry's columns before its body is read.
+struct Raw {
+    id: String,
+    parent: Option<String>,
+    at: Millis,
+    body: String,
+}
+
+/// The active branch: from the leaf up to the root, and then turned round. A body that cannot be
+/// read is left out and named; the chain goes on through the columns beside it.
+fn branch(
+    db: &Connection,
+    session: &str,
+    damaged: &mut Vec<String>,
+) -> rusqlite::Result<Vec<Entry>> {
+    let leaf: Option<String> =
+        db.query_row("SELECT leaf FROM sessions WHERE session_id = ?1", [session], |r| r.get(0))?;
+    let sql = "SELECT id, parent_id, at, body FROM entries WHERE session_id = ?1 ORDER BY n";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([session])?;
+    let mut raws: Vec<Raw> = Vec::new();
+    while let Some(r) = rows.next()? {
+        let body = r.get_ref(3)?.as_bytes().unwrap_or_default();
+        raws.push(Raw {
+            id: r.get(0)?,
+            parent: r.get(1)?,
+            at: millis(r, 2)?,
+            body: String::from_utf8_lossy(body).into_owned(),
+        });
+    }
+    let on_branch = ancestors(&raws, leaf);
+    let mut entries = Vec::with_capacity(raws.len());
+    for (raw, _) in raws.into_iter().zip(on_branch).filter(|(_, on)| *on) {
+        match tolerant(&raw.body) {
+            Ok(read) => {
+                if read.replaced > 0 {
+                    damaged.push(format!("entry {}: {} lone surrogates", raw.id, read.replaced));
+                }
+                let parent = raw.parent.map(EntryId::new);
+                entries.push(Entry::restore(EntryId::new(raw.id), parent, raw.at, read.value));
+            }
+            Err(error) => damaged.push(format!("entry {}: {error}", raw.id)),
+        }
+    }
+    Ok(entries)
+}
+
+/// Which rows are on the way from the leaf to the root. Parents come before their children, so one
+/// pass from the end finds them; a straight chain needs no look-up at all.
+fn ancestors(raws: &[Raw], leaf: Option<String>) -> Vec<bool> {
+    let mut on = vec![false; raws.len()];
+    let index: BTreeMap<&str, usize> = if straight(raws) {
+        BTreeMap::new()
+    } else {
+        raws.iter().enumerate().map(|(i, r)| (r.id.as_str(), i)).collect()
+    };
+    if index.is_empty() {
+        let end = raws.iter().rposition(|r| Some(&r.id) == leaf.as_ref()).map_or(0, |i| i + 1);
+        on[..end].fill(true);
+        return on;
+    }
+    let mut at = leaf.as_deref().and_then(|id| index.get(id)).copied();
+    while let Some(i) = at {
+        if std::mem::replace(&mut on[i], true) {
+            break;
+        }
+        at = raws[i].parent.as_deref().and_then(|id| index.get(id)).copied();
+    }
+    on
+}
+
+fn straight(raws: &[Raw]) -> bool {
+    let linked = |pair: &[Raw]| pair[1].parent.as_deref() == Some(pair[0].id.as_str());
+    raws.windows(2).all(linked)
+}
+
+fn queue(
+    db: &Connection,
+    session: &str,
+    damaged: &mut Vec<String>,
+) -> rusqlite::Result<Vec<(MsgId, QueueKind, Arc<User>)>> {
+    let sql = "SELECT msg_id, kind, body FROM queue WHERE session_id = ?1 ORDER BY n";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([session])?;
+    let mut queue = Vec::new();
+    while let Some(r) = rows.next()? {
+        let id = MsgId(unsigned(r, 0)?);
+        let kind = match r.get_ref(1)?.as_str().unwrap_or_default() {
+            "steer" => QueueKind::Steer,
+            "prompt" => QueueKind::Prompt,
+            _ => QueueKind::FollowUp,
+        };
+        match tolerant(r.get_ref(2)?.as_str().unwrap_or_default()) {
+            Ok(read) => queue.push((id, kind, Arc::new(read.value))),
+            Err(error) => damaged.push(format!("waiting message {}: {error}", id.0)),
+        }
+    }
+    Ok(queue)
+}
+
+type OpenCalls = (Vec<OpenCall>, Vec<(u16, u32, u64)>);
+
+fn calls(db: &Connection, session: &str, damaged: &mut Vec<String>) -> rusqlite::Result<OpenCalls> {
+    let sql = "SELECT idx, call_id, name, checked, launched, stored, pgid, started, output \
+               FROM calls WHERE session_id = ?1 ORDER BY idx";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([session])?;
+    let (mut calls, mut processes) = (Vec::new(), Vec::new());
+    while let Some(r) = rows.next()? {
+        let idx: u16 = r.get(0)?;
+        let checked: String = r.get(3)?;
+        let check = match tolerant(&checked) {
+            Ok(read) => read.value,
+            Err(error) => {
+                damaged.push(format!("call {idx}: {error}"));
+                crate::transcript::Check::Rejected("The stored call could not be read.".into())
+            }
+        };
+        let output: Option<String> = r.get(8)?;
+        let output = output.and_then(|text| tolerant(&text).ok()).map(|read| Arc::new(read.value));
+        if let (Some(pgid), None) = (r.get::<_, Option<u32>>(6)?, &output) {
+            processes.push((idx, pgid, unsigned(r, 7)?));
+        }
+        calls.push(OpenCall {
+            id: r.get(1)?,
+            name: r.get(2)?,
+            check,
+            launched: r.get(4)?,
+            output,
+            stored: r.get(5)?,
+        });
+    }
+    Ok((calls, processes))
+}

@@ -1,0 +1,160 @@
+//! Opening, versions and migrations. A newer schema is refused by name before anything is touched.
+
+use super::{StoreError, lock::create_private};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// The schema this program writes.
+pub const SCHEMA_VERSION: i64 = 1;
+
+/// Marks our databases in the file's header: the letters "step".
+const APPLICATION_ID: i64 = 0x7374_6570;
+
+/// How long a call waits for another program that has the database, ms.
+const BUSY_MS: u64 = 5_000;
+
+/// When a commit is on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Synchronous {
+    /// When it returns: nothing acknowledged is lost, also when power fails.
+    #[default]
+    Full,
+    /// Soon: nothing acknowledged is lost when the process dies; the last commits may be when
+    /// power fails. The database is whole either way.
+    Normal,
+}
+
+/// Every migration, in order: number n takes schema n to n + 1.
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE sessions(
+  session_id TEXT PRIMARY KEY,
+  session_key TEXT NOT NULL UNIQUE,
+  revision INTEGER NOT NULL DEFAULT 0,
+  active_run TEXT,
+  leaf TEXT,
+  version INTEGER NOT NULL,
+  cwd TEXT NOT NULL DEFAULT '',
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  entry_count INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE entries(
+  n INTEGER PRIMARY KEY,
+  session_id TEXT NOT NULL REFERENCES sessions(session_id),
+  id TEXT NOT NULL,
+  parent_id TEXT,
+  at INTEGER NOT NULL,
+  run_id TEXT,
+  idem TEXT,
+  body TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX entries_by_id ON entries(session_id, id);
+CREATE INDEX entries_by_session ON entries(session_id, n);
+CREATE UNIQUE INDEX entries_by_key ON entries(session_id, idem) WHERE idem IS NOT NULL;
+CREATE TABLE runs(
+  run_id TEXT PRIMARY KEY,
+  session_id TEXT NOT NULL REFERENCES sessions(session_id),
+  entry TEXT NOT NULL,
+  accepted_at INTEGER NOT NULL,
+  claimed_at INTEGER,
+  ended_at INTEGER,
+  termination TEXT
+) STRICT;
+CREATE INDEX runs_open ON runs(session_id) WHERE ended_at IS NULL;
+CREATE INDEX runs_by_session ON runs(session_id, accepted_at);
+CREATE TABLE calls(
+  session_id TEXT NOT NULL REFERENCES sessions(session_id),
+  idx INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  call_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  checked TEXT NOT NULL,
+  launched INTEGER NOT NULL DEFAULT 0,
+  stored INTEGER NOT NULL DEFAULT 0,
+  pgid INTEGER,
+  started INTEGER,
+  output TEXT,
+  PRIMARY KEY(session_id, idx)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE queue(
+  n INTEGER PRIMARY KEY,
+  session_id TEXT NOT NULL REFERENCES sessions(session_id),
+  msg_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX queue_by_id ON queue(session_id, msg_id);
+"];
+
+/// Opens the database for writing, creating and migrating it as needed.
+///
+/// # Errors
+/// `Newer` or `Foreign` before anything is touched; otherwise what the disk or the database says.
+pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
+    if let Some(dir) = path.parent() {
+        create_private(dir)?;
+    }
+    if path.exists() {
+        check_version(path)?;
+    }
+    let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
+    let mut db = Connection::open(path).map_err(sql)?;
+    db.busy_timeout(Duration::from_millis(BUSY_MS)).map_err(sql)?;
+    // The log is kept at the end: the next start goes on with it, and ending costs no sync.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    db.set_prepared_statement_cache_capacity(64);
+    let sync = match synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+    };
+    db.pragma_update(None, "synchronous", sync).map_err(sql)?;
+    // A small machine: half a megabyte of pages is plenty for what one session touches.
+    db.pragma_update(None, "cache_size", -512).map_err(sql)?;
+    let version = version(&db).map_err(sql)?;
+    if version < SCHEMA_VERSION {
+        migrate(&mut db, version).map_err(sql)?;
+    }
+    Ok(db)
+}
+
+fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Reads the version through a connection that cannot write.
+fn check_version(path: &Path) -> Result<(), StoreError> {
+    let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
+    check(&db, path)
+}
+
+/// Refuses a database that a newer program or another one wrote.
+pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
+    let found = version(db).map_err(sql)?;
+    if found > SCHEMA_VERSION {
+        let (path, known) = (path.to_owned(), SCHEMA_VERSION);
+        return Err(StoreError::Newer { path, found, known });
+    }
+    let application: i64 =
+        db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sql)?;
+    let tables: i64 =
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+    if tables > 0 && application != APPLICATION_ID {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+fn migrate(db: &mut Connection, from: i64) -> rusqlite::Result<()> {
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    let tx = db.transaction()?;
+    for sql in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(0)) {
+        tx.execute_batch(sql)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    tx.commit()
+}

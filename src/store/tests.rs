@@ -1,0 +1,1 @@
+//! The store by itself: schema, fence, group commit, damage, death.

@@ -1,0 +1,379 @@
+//! Commits: what one pass produced, in one transaction, each session's part behind the fence.
+
+use super::StoreError;
+use crate::base::{Millis, RunId, SessionId};
+use crate::engine::{FenceRefusal, QueueKind};
+use crate::transcript::{EntryKind, Message, OpenCall, Write, entry::PROJECTION_VERSION};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::path::Path;
+
+/// One session's part of a commit.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The session.
+    pub session: SessionId,
+    /// Its key, for the first commit of a session.
+    pub key: String,
+    /// Where its tools work, for the first commit of a session.
+    pub cwd: String,
+    /// The revision that the writer has read; another one means that the session was reset.
+    pub revision: u32,
+    /// The run that writes: it must be the active writer, or claim that within this commit.
+    /// `None` for a permitted foreign append (an announcement), which may only add messages.
+    pub writer: Option<RunId>,
+    /// What to write, in order.
+    pub writes: Vec<Write>,
+    /// When.
+    pub at: Millis,
+}
+
+/// Why a part was not committed; the others were.
+#[derive(Clone, Debug)]
+pub enum Denied {
+    /// The fence refused: a coordination error, never retried (semantics 7.4).
+    Fenced(FenceRefusal),
+    /// This part failed.
+    Failed(StoreError),
+}
+
+/// The result of one part.
+pub type Committed = Result<(), Denied>;
+
+/// Why a part ends early.
+enum Stop {
+    Denied(Denied),
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Stop {
+        Stop::Sql(error)
+    }
+}
+
+/// Commits every part in one transaction. If the transaction itself fails, every part has failed
+/// and nothing was written.
+pub fn commit_all(db: &mut Connection, path: &Path, parts: &[Commit]) -> Vec<Committed> {
+    let failed = |error: &rusqlite::Error| {
+        let error = StoreError::from_sqlite(path, error);
+        parts.iter().map(|_| Err(Denied::Failed(error.clone()))).collect()
+    };
+    let behavior = rusqlite::TransactionBehavior::Immediate;
+    let mut tx = match db.transaction_with_behavior(behavior) {
+        Ok(tx) => tx,
+        Err(error) => return failed(&error),
+    };
+    let mut results = Vec::with_capacity(parts.len());
+    for part in parts {
+        match one(&mut tx, path, part) {
+            Ok(result) => results.push(result),
+            Err(error) => return failed(&error),
+        }
+    }
+    match tx.commit() {
+        Ok(()) => results,
+        Err(error) => failed(&error),
+    }
+}
+
+/// One part in its savepoint. An error of the savepoint itself spoils the whole transaction.
+fn one(tx: &mut Transaction<'_>, path: &Path, part: &Commit) -> rusqlite::Result<Committed> {
+    let mut savepoint = tx.savepoint()?;
+    match execute(&savepoint, part) {
+        Ok(()) => {
+            savepoint.commit()?;
+            Ok(Ok(()))
+        }
+        Err(stop) => {
+            savepoint.rollback()?;
+            savepoint.commit()?;
+            Ok(Err(match stop {
+                Stop::Denied(denied) => denied,
+                Stop::Sql(error) => Denied::Failed(StoreError::from_sqlite(path, &error)),
+            }))
+        }
+    }
+}
+
+/// The session's row as the transaction sees it.
+struct Row {
+    revision: u32,
+    active: Option<String>,
+    leaf: Option<String>,
+    entries: i64,
+}
+
+fn row(db: &Connection, session: &str) -> rusqlite::Result<Option<Row>> {
+    let sql = "SELECT revision, active_run, leaf, entry_count FROM sessions WHERE session_id = ?1";
+    db.prepare_cached(sql)?
+        .query_row([session], |r| {
+            Ok(Row { revision: r.get(0)?, active: r.get(1)?, leaf: r.get(2)?, entries: r.get(3)? })
+        })
+        .optional()
+}
+
+fn execute(db: &Connection, part: &Commit) -> Result<(), Stop> {
+    let accepts = part.writes.iter().any(|w| matches!(w, Write::Accept { .. }));
+    let mut row = match row(db, part.session.as_str())? {
+        Some(row) => row,
+        None if accepts => reserve(db, part)?,
+        None => return Err(fenced(FenceRefusal::SessionEntryMissing)),
+    };
+    let before = (row.leaf.clone(), row.entries);
+    if row.revision != part.revision {
+        return Err(fenced(FenceRefusal::SessionRebound { by: row.active.map(RunId::new) }));
+    }
+    let mut writer = Fence { active: row.active.take(), part };
+    for write in &part.writes {
+        writer.check(write)?;
+        apply(db, part, write, &mut row, &mut writer)?;
+    }
+    if before != (row.leaf.clone(), row.entries) {
+        let sql = "UPDATE sessions SET leaf = ?2, entry_count = ?3, updated_at = ?4 \
+                   WHERE session_id = ?1";
+        let at = sql_ms(part.at);
+        db.prepare_cached(sql)?.execute(params![
+            part.session.as_str(),
+            row.leaf,
+            row.entries,
+            at
+        ])?;
+    }
+    Ok(())
+}
+
+fn fenced(why: FenceRefusal) -> Stop {
+    Stop::Denied(Denied::Fenced(why))
+}
+
+/// The first commit of a session makes its row.
+fn reserve(db: &Connection, part: &Commit) -> rusqlite::Result<Row> {
+    let sql = "INSERT INTO sessions(session_id, session_key, revision, version, cwd, created_at, \
+               updated_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+    db.prepare_cached(sql)?.execute(params![
+        part.session.as_str(),
+        part.key,
+        part.revision,
+        PROJECTION_VERSION,
+        part.cwd,
+        sql_ms(part.at)
+    ])?;
+    Ok(Row { revision: part.revision, active: None, leaf: None, entries: 0 })
+}
+
+/// The fence: who may write what at this point of the transaction.
+struct Fence<'a> {
+    active: Option<String>,
+    part: &'a Commit,
+}
+
+impl Fence<'_> {
+    fn holds(&self) -> bool {
+        let writer = self.part.writer.as_ref().map(RunId::as_str);
+        writer.is_some() && writer == self.active.as_deref()
+    }
+
+    fn check(&self, write: &Write) -> Result<(), Stop> {
+        let free = match write {
+            // Accepting a run, or a message for it, is not writing as the session's writer.
+            Write::Accept { .. } | Write::QueuePut { .. } => true,
+            Write::Claim => self.part.writer.is_some(),
+            Write::Put(_) | Write::QueueTake(_) => self.part.writer.is_none(),
+            Write::CallsOpen(_)
+            | Write::CallsLaunched(_)
+            | Write::CallProcess { .. }
+            | Write::CallKnown { .. }
+            | Write::CallStored(_)
+            | Write::End { .. } => false,
+        };
+        if free || self.holds() {
+            return Ok(());
+        }
+        let by = self.active.as_deref().map(RunId::new);
+        Err(fenced(FenceRefusal::SessionRebound { by }))
+    }
+}
+
+fn apply(
+    db: &Connection,
+    part: &Commit,
+    write: &Write,
+    row: &mut Row,
+    fence: &mut Fence<'_>,
+) -> Result<(), Stop> {
+    let session = part.session.as_str();
+    match write {
+        Write::Accept { run, entry, at } => accept(db, session, run, *entry, *at)?,
+        Write::Claim => claim(db, part, fence)?,
+        Write::Put(entry) => put(db, part, entry, row)?,
+        Write::QueuePut { id, kind, body } => {
+            let sql = "INSERT INTO queue(session_id, msg_id, kind, body) VALUES(?1, ?2, ?3, ?4)";
+            let kind = kind_name(*kind);
+            db.prepare_cached(sql)?.execute(params![session, sql_id(id.0), kind, json(body)])?;
+        }
+        Write::QueueTake(id) => {
+            let sql = "DELETE FROM queue WHERE session_id = ?1 AND msg_id = ?2";
+            db.prepare_cached(sql)?.execute(params![session, sql_id(id.0)])?;
+        }
+        Write::CallsOpen(calls) => open_calls(db, part, calls)?,
+        Write::CallsLaunched(calls) => {
+            let sql = "UPDATE calls SET launched = 1 WHERE session_id = ?1 AND idx = ?2";
+            for call in calls {
+                db.prepare_cached(sql)?.execute(params![session, call])?;
+            }
+        }
+        Write::CallProcess { call, pgid, started } => {
+            let sql = "UPDATE calls SET pgid = ?3, started = ?4 WHERE session_id = ?1 AND idx = ?2";
+            db.prepare_cached(sql)?.execute(params![session, call, pgid, sql_id(*started)])?;
+        }
+        Write::CallKnown { call, output } => {
+            let sql = "UPDATE calls SET output = ?3 WHERE session_id = ?1 AND idx = ?2";
+            db.prepare_cached(sql)?.execute(params![session, call, json(output)])?;
+        }
+        Write::CallStored(call) => stored(db, session, *call)?,
+        Write::End { termination, at } => {
+            let run = part.writer.as_ref().map(RunId::as_str);
+            let sql = "UPDATE runs SET ended_at = ?2, termination = ?3 WHERE run_id = ?1";
+            db.prepare_cached(sql)?.execute(params![run, sql_ms(*at), json(termination)])?;
+            let sql = "UPDATE sessions SET active_run = NULL, updated_at = ?2 \
+                       WHERE session_id = ?1";
+            db.prepare_cached(sql)?.execute(params![session, sql_ms(*at)])?;
+            fence.active = None;
+        }
+    }
+    Ok(())
+}
+
+fn accept(
+    db: &Connection,
+    session: &str,
+    run: &RunId,
+    entry: crate::engine::Entry,
+    at: Millis,
+) -> Result<(), Stop> {
+    let sql = "INSERT INTO runs(run_id, session_id, entry, accepted_at) VALUES(?1, ?2, ?3, ?4) \
+               ON CONFLICT DO NOTHING";
+    let done = db.prepare_cached(sql)?.execute(params![
+        run.as_str(),
+        session,
+        json(&entry),
+        sql_ms(at)
+    ])?;
+    if done == 0 {
+        let error = StoreError::DuplicateRun(run.to_string());
+        return Err(Stop::Denied(Denied::Failed(error)));
+    }
+    Ok(())
+}
+
+/// The compare-and-set: the row must still be what this transaction read at its beginning.
+fn claim(db: &Connection, part: &Commit, fence: &mut Fence<'_>) -> Result<(), Stop> {
+    let run = part.writer.as_ref().map(RunId::as_str);
+    let sql = "UPDATE sessions SET active_run = ?2 \
+               WHERE session_id = ?1 AND revision = ?3 AND active_run IS ?4";
+    let session = part.session.as_str();
+    let done =
+        db.prepare_cached(sql)?.execute(params![session, run, part.revision, fence.active])?;
+    if done != 1 {
+        let by = fence.active.as_deref().map(RunId::new);
+        return Err(fenced(FenceRefusal::SessionRebound { by }));
+    }
+    let sql = "UPDATE runs SET claimed_at = ?2 WHERE run_id = ?1";
+    db.prepare_cached(sql)?.execute(params![run, sql_ms(part.at)])?;
+    fence.active = run.map(str::to_owned);
+    Ok(())
+}
+
+/// An entry follows whatever is the leaf now: a permitted foreign append in between only makes the
+/// chain longer.
+fn put(
+    db: &Connection,
+    part: &Commit,
+    entry: &crate::transcript::Entry,
+    row: &mut Row,
+) -> Result<(), Stop> {
+    let session = part.session.as_str();
+    let body = json(&entry.kind);
+    let key = match &entry.kind {
+        EntryKind::Message { message: Message::User(user) } => user.idempotency_key.as_deref(),
+        _ => None,
+    };
+    if let Some(key) = key {
+        let sql = "SELECT body FROM entries WHERE session_id = ?1 AND idem = ?2";
+        let known: Option<String> =
+            db.prepare_cached(sql)?.query_row([session, key], |r| r.get(0)).optional()?;
+        match known {
+            Some(known) if known == body => return Ok(()),
+            Some(_) => {
+                let error = StoreError::KeyConflict(key.to_owned());
+                return Err(Stop::Denied(Denied::Failed(error)));
+            }
+            None => {}
+        }
+    }
+    let sql = "INSERT INTO entries(session_id, id, parent_id, at, run_id, idem, body) \
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    db.prepare_cached(sql)?.execute(params![
+        session,
+        entry.id.as_str(),
+        row.leaf,
+        sql_ms(entry.timestamp),
+        part.writer.as_ref().map(RunId::as_str),
+        key,
+        body
+    ])?;
+    row.leaf = Some(entry.id.to_string());
+    row.entries += 1;
+    Ok(())
+}
+
+fn open_calls(db: &Connection, part: &Commit, calls: &[OpenCall]) -> rusqlite::Result<()> {
+    let session = part.session.as_str();
+    db.prepare_cached("DELETE FROM calls WHERE session_id = ?1")?.execute([session])?;
+    let sql = "INSERT INTO calls(session_id, idx, run_id, call_id, name, checked) \
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+    let run = part.writer.as_ref().map_or("", RunId::as_str);
+    for (i, call) in calls.iter().enumerate() {
+        let i = i64::try_from(i).unwrap_or(i64::MAX);
+        db.prepare_cached(sql)?.execute(params![
+            session,
+            i,
+            run,
+            call.id,
+            call.name,
+            json(&call.check)
+        ])?;
+    }
+    Ok(())
+}
+
+/// A call whose result is an entry; when it was the last one, nothing is open any more.
+fn stored(db: &Connection, session: &str, call: u16) -> rusqlite::Result<()> {
+    let sql = "UPDATE calls SET stored = 1 WHERE session_id = ?1 AND idx = ?2";
+    db.prepare_cached(sql)?.execute(params![session, call])?;
+    let sql = "DELETE FROM calls WHERE session_id = ?1 AND NOT EXISTS \
+               (SELECT 1 FROM calls WHERE session_id = ?1 AND stored = 0)";
+    db.prepare_cached(sql)?.execute([session])?;
+    Ok(())
+}
+
+pub(super) fn kind_name(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Prompt => "prompt",
+        QueueKind::Steer => "steer",
+        QueueKind::FollowUp => "followup",
+    }
+}
+
+fn sql_ms(at: Millis) -> i64 {
+    sql_id(at.0)
+}
+
+fn sql_id(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Our own types have text keys and no fallible parts: writing them cannot fail.
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|e| format!("{{\"unwritable\":\"{e}\"}}"))
+}
