@@ -1,1 +1,176 @@
-//! The config file: shapes and errors (pure), loading (edge).
+//! The config file: shapes and errors (pure), loading (edge) (spec/config.md).
+
+#[cfg(any(test, fuzzing, feature = "sim"))]
+pub mod fuzz;
+mod keys;
+pub mod load;
+mod read;
+mod secret;
+mod show;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use secret::{Deferred, MissingVar, Secret};
+pub use show::show;
+
+use crate::model::wire::request::{Compat, MaxTokensField};
+use std::fmt;
+
+/// The effective configuration.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Providers, by id.
+    pub providers: Vec<Provider>,
+    /// `agents.defaults`.
+    pub agent: AgentDefaults,
+    /// `tools`.
+    pub tools: Tools,
+    /// `store`.
+    pub store: Store,
+}
+
+/// `models.providers.<id>`: where models are served.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Provider {
+    /// The key under `models.providers`.
+    pub id: String,
+    /// `baseUrl`: the address without `/chat/completions`.
+    pub base_url: Deferred,
+    /// `apiKey`, where one is needed.
+    pub api_key: Option<Deferred>,
+    /// `headers`, sent with every request.
+    pub headers: Vec<(String, Deferred)>,
+    /// `models`.
+    pub models: Vec<Model>,
+}
+
+/// `models.providers.<id>.models[]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Model {
+    /// `id`: the model's name at the provider.
+    pub id: String,
+    /// `name`: the name for people; the id where none is given.
+    pub name: String,
+    /// `contextWindow`, tokens. Default 200,000.
+    pub context_window: u64,
+    /// `maxTokens`: most tokens of a reply. Default 8,192.
+    pub max_tokens: u64,
+    /// `reasoning`: the model can show reasoning. Default false.
+    pub reasoning: bool,
+    /// `compat`, with `input` for images.
+    pub compat: ModelCompat,
+}
+
+/// What a model's backend wants otherwise than OpenAI does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ModelCompat {
+    /// How messages are encoded.
+    pub encoding: Compat,
+    /// `maxTokensField`. Default `max_tokens`.
+    pub max_tokens_field: MaxTokensField,
+    /// `supportsUsageInStreaming`: token counts may be asked for. Default true.
+    pub usage: bool,
+    /// `supportsDeveloperRole`. Default false.
+    pub developer_role: bool,
+    /// `supportsStore`: requests say that they are not to be stored. Default false.
+    pub store: bool,
+    /// `supportsTools`. Default true.
+    pub tools: bool,
+}
+
+/// `agents.defaults`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AgentDefaults {
+    /// `model`, or `model.primary`: `provider/model`.
+    pub model: Option<String>,
+    /// `workspace`: where the agent works.
+    pub workspace: Option<String>,
+    /// `timeoutSeconds`: how long a run may take.
+    pub timeout_seconds: Option<u64>,
+}
+
+/// `tools`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tools {
+    /// `exec.timeoutSeconds`: how long a command may run.
+    pub exec_timeout_seconds: Option<u64>,
+    /// `exec.applyPatch.enabled`. Default true.
+    pub apply_patch: bool,
+    /// `exec.applyPatch.workspaceOnly`. Default true.
+    pub apply_patch_workspace_only: bool,
+    /// `loopDetection.enabled`. Default true.
+    pub loop_detection: bool,
+}
+
+/// `store`, which OpenClaw does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Store {
+    /// `synchronous`.
+    pub synchronous: Synchronous,
+}
+
+/// How far a commit goes before it counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Synchronous {
+    /// `"full"`: a committed record survives a power cut. The default.
+    #[default]
+    Full,
+    /// `"normal"`: the last commits may be lost with the power; much quicker on slow disks.
+    Normal,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            providers: Vec::new(),
+            agent: AgentDefaults::default(),
+            tools: Tools {
+                exec_timeout_seconds: None,
+                apply_patch: true,
+                apply_patch_workspace_only: true,
+                loop_detection: true,
+            },
+            store: Store::default(),
+        }
+    }
+}
+
+/// A config that cannot be used, and where.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct ConfigError {
+    /// The file, where the text came from one.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.as_deref().unwrap_or("config");
+        write!(f, "{file}:{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Reads a config. `env` gives the value of an environment variable.
+///
+/// # Errors
+/// [`ConfigError`] for the first thing that is wrong, with its place in the text.
+pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+    let error = |((line, column), message): (tree::Place, String)| ConfigError {
+        file: None,
+        line,
+        column,
+        message,
+    };
+    let root = tree::parse(text).map_err(error)?;
+    read::config(&root, env).map_err(|fault| {
+        let place = tree::place(text, &fault.path, fault.key);
+        error((place, fault.message))
+    })
+}
