@@ -2,6 +2,7 @@
 //! what to do better (semantics 3.1 to 3.3, tools#2 to tools#4). Never panics.
 
 use super::{coerce::coerce, schema, spec::ToolSpec, text::head};
+pub use crate::transcript::RejectKind;
 use serde_json::{Map, Value, json};
 
 /// Names of tools that are listed when one is missing.
@@ -18,15 +19,6 @@ pub struct Checked {
     pub args: Map<String, Value>,
     /// Which of the given tools is meant.
     pub index: usize,
-}
-
-/// Why a call cannot be run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum RejectKind {
-    /// No tool has this name.
-    Unknown,
-    /// The arguments do not fit.
-    Invalid,
 }
 
 /// A call that cannot be run.

@@ -5,6 +5,7 @@ pub mod door;
 pub mod entry;
 pub mod message;
 pub mod outcome;
+pub mod project;
 pub mod repair;
 pub mod stream;
 

@@ -8,44 +8,7 @@ pub mod sse;
 
 use crate::base::Failure;
 use crate::transcript::Assistant;
-
-/// One step of a reply while it streams. Deltas of one kind that stand side by side may be merged.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delta {
-    /// The provider began to answer: exactly once, before every other delta.
-    Start,
-    /// Visible text.
-    Text(String),
-    /// Reasoning that the model shows.
-    Thinking(String),
-    /// A tool call whose name is known.
-    CallStart {
-        /// The call's position among the calls of the reply.
-        index: u16,
-        /// Its id as it will stand in the message.
-        id: String,
-        /// The tool's name.
-        name: String,
-    },
-    /// More text of a call's arguments.
-    CallArgs {
-        /// The call's position among the calls of the reply.
-        index: u16,
-        /// The next piece of the JSON text.
-        text: String,
-    },
-}
-
-/// A reply that ended as the protocol wants it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Finished {
-    /// The reply.
-    pub message: Assistant,
-    /// Calls whose arguments are valid JSON but no object: position and a short text for the
-    /// model. Such a call stands in the message with empty arguments; the tool layer answers it
-    /// with this text as an error result.
-    pub bad_args: Vec<(u16, String)>,
-}
+pub use crate::transcript::{Delta, Finished};
 
 /// How a reply ended. There is exactly one for each call.
 #[derive(Clone, PartialEq, Debug)]

@@ -11,6 +11,7 @@ mod ids;
 mod tests;
 
 use crate::base::json;
+use crate::transcript::project::as_user;
 use crate::transcript::{Assistant, Block, Content, Message, ToolResult};
 pub use ids::IdStyle;
 use ids::Ids;
@@ -145,9 +146,16 @@ impl Encoder {
     pub fn push(&mut self, message: &Message) {
         match message {
             Message::ToolResult(result) => self.result(result),
-            Message::User(user) => self.user(&user.content),
-            Message::Custom(custom) => self.user(&custom.content),
             Message::Assistant(reply) => self.assistant(reply),
+            Message::User(_)
+            | Message::Custom(_)
+            | Message::BashExecution(_)
+            | Message::BranchSummary(_)
+            | Message::CompactionSummary(_) => {
+                if let Some(content) = as_user(message) {
+                    self.user(&content);
+                }
+            }
         }
     }
 
