@@ -18,9 +18,12 @@
 //! ```
 
 pub mod base;
+pub mod cli;
 pub mod config;
+pub mod context;
 pub mod engine;
 pub mod model;
+pub mod reactor;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod sim;
 pub mod store;

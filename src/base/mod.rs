@@ -4,11 +4,13 @@
 pub mod fault;
 pub mod id;
 pub mod json;
+pub mod key;
 pub mod limits;
 pub mod rng;
 pub mod time;
 
 pub use fault::{FailKind, Failure};
 pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
+pub use key::SessionKey;
 pub use rng::Rng;
 pub use time::Millis;

@@ -6,6 +6,7 @@ pub mod check;
 pub mod coerce;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod fuzz;
+pub mod judge;
 pub mod patch;
 pub mod run;
 pub mod schema;
@@ -14,4 +15,5 @@ pub mod splice;
 pub mod text;
 
 pub use check::{Checked, RejectKind, Rejected, check};
+pub use judge::{judge, result_hash};
 pub use spec::{ToolSpec, core};

@@ -126,6 +126,8 @@ pub struct Door {
     model: ModelName,
     ids: Rng,
     calls: Vec<OpenCall>,
+    /// The last batch, kept for those who are told of it after its last result was stored.
+    closed: Vec<OpenCall>,
     waiting: BTreeMap<MsgId, (QueueKind, Arc<User>)>,
     guarded: u32,
 }
@@ -153,6 +155,12 @@ impl Door {
     #[must_use]
     pub fn calls(&self) -> &[OpenCall] {
         &self.calls
+    }
+
+    /// The calls of the current batch, or of the last one if none is open.
+    #[must_use]
+    pub fn batch(&self) -> &[OpenCall] {
+        if self.calls.is_empty() { &self.closed } else { &self.calls }
     }
 
     /// A waiting message.
@@ -327,7 +335,7 @@ impl Door {
 
     fn close_if_complete(&mut self) {
         if self.calls.iter().all(|c| c.stored) {
-            self.calls.clear();
+            self.closed = std::mem::take(&mut self.calls);
         }
     }
 

@@ -1,0 +1,213 @@
+//! `stepclaw agent`: one message in, the answer out, in this process.
+
+use super::args::AgentArgs;
+use super::screen::{Screen, Style};
+use super::{ABORTED, Done, FAILED, Failed, OK, POLICY, SUPERSEDED, TIMEOUT, USAGE};
+use crate::base::SessionKey;
+use crate::config::{self, Config};
+use crate::context::{PromptInputs, prompt};
+use crate::engine::{Cause, Setup, Termination};
+use crate::model::catalog::{self, Resolved, SCRIPTED};
+use crate::reactor::{Outfit, Reactor, ReactorError, Report, Submission, journal::Journal};
+use crate::store::{StateLock, Synchronous, agent_db};
+use crate::tools;
+use std::io::{BufRead, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) fn run(args: AgentArgs) -> Done {
+    let usage = |text: String| Failed::new(USAGE, text);
+    let key = SessionKey::parse(&args.session_key).map_err(|e| usage(e.to_string()))?;
+    let (paths, config) = super::config::loaded()?;
+    let wanted = args.model.clone().or_else(|| config.agent.model.clone());
+    let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());
+    let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;
+    let cwd = working_directory(&args, &config, &paths)?;
+    let message = first_message(&args)?;
+    let lock = StateLock::take(&paths.state_dir, &owner())?;
+    let journal = args.journal.as_deref().map(open_journal).transpose()?;
+    let setup = setup(&args, &config);
+    let database = agent_db(&paths.state_dir, key.agent());
+    let outfit = outfit(&config, &model, cwd, database, journal);
+    let mut reactor = Reactor::open(outfit, model.clone(), key.as_str()).map_err(explain)?;
+    let style = if args.json { Style::Json } else { Style::detect() };
+    let mut screen = Screen::new(style);
+    for notice in reactor.notices() {
+        screen.notice(notice);
+    }
+    if args.interactive {
+        steer_from_stdin(reactor.reporter());
+    }
+    let submission = Submission { text: message, run: args.run_id.clone(), setup };
+    let (termination, fault) = reactor.run(submission, &mut screen).map_err(explain)?;
+    screen.finish(&termination, fault.as_deref(), key.as_str(), reactor.ids(), &model);
+    drop(reactor);
+    drop(lock);
+    Ok(status(&termination))
+}
+
+/// The exit status that a termination stands for (decisions 31).
+fn status(termination: &Termination) -> u8 {
+    match termination {
+        Termination::Completed { .. } => OK,
+        Termination::Aborted { cause: Cause::Timeout } => TIMEOUT,
+        Termination::Aborted { .. } => ABORTED,
+        Termination::ProviderError { .. } | Termination::Failed { .. } => FAILED,
+        Termination::ToolLoop | Termination::PolicyStop { .. } => POLICY,
+        Termination::Superseded { .. } => SUPERSEDED,
+    }
+}
+
+fn explain(error: ReactorError) -> Failed {
+    match error {
+        ReactorError::Store(error) => error.into(),
+        error => Failed::new(FAILED, error.to_string()),
+    }
+}
+
+fn owner() -> String {
+    format!("stepclaw agent (process {})", std::process::id())
+}
+
+/// Where tools work: the flag, else the configured workspace, made if it is missing.
+fn working_directory(
+    args: &AgentArgs,
+    config: &Config,
+    paths: &config::Paths,
+) -> Result<PathBuf, Failed> {
+    if let Some(dir) = &args.cwd {
+        return std::fs::canonicalize(dir)
+            .ok()
+            .filter(|dir| dir.is_dir())
+            .ok_or_else(|| Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display())));
+    }
+    let dir = config::workspace(config, paths, &config::process_env);
+    std::fs::create_dir_all(&dir)
+        .and_then(|()| std::fs::canonicalize(&dir))
+        .map_err(|e| Failed::new(FAILED, format!("workspace {}: {e}", dir.display())))
+}
+
+/// The message: the flag, else the first line (interactive) or all of standard input.
+fn first_message(args: &AgentArgs) -> Result<String, Failed> {
+    let text = match &args.message {
+        Some(text) => text.clone(),
+        None => read_stdin(args.interactive)
+            .map_err(|e| Failed::new(FAILED, format!("cannot read standard input: {e}")))?,
+    };
+    if text.trim().is_empty() {
+        let text = "there is no message: give one with -m TEXT or on standard input";
+        return Err(Failed::new(USAGE, text));
+    }
+    Ok(text)
+}
+
+fn read_stdin(one_line: bool) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    let mut stdin = std::io::stdin().lock();
+    if one_line {
+        stdin.read_until(b'\n', &mut bytes)?;
+    } else {
+        stdin.read_to_end(&mut bytes)?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Lines on standard input become steering messages. The thread ends with its input, or with the
+/// process.
+fn steer_from_stdin(report: impl Fn(Report) -> bool + Send + 'static) {
+    let read = move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut line = Vec::new();
+        while stdin.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            line.clear();
+            if !report(Report::Line(text)) {
+                break;
+            }
+        }
+    };
+    let _ = std::thread::Builder::new().name("stdin".into()).stack_size(256 * 1024).spawn(read);
+}
+
+fn open_journal(path: &Path) -> Result<Journal, Failed> {
+    let journal = Journal::create(path).map_err(|e| {
+        Failed::new(USAGE, format!("--journal {}: {e}", path.display()))
+    })?;
+    eprintln!(
+        "stepclaw: the journal {} will hold everything that is said and returned, but no \
+         credentials",
+        path.display()
+    );
+    Ok(journal)
+}
+
+fn setup(args: &AgentArgs, config: &Config) -> Setup {
+    let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
+    if let Some(seconds) = args.timeout.or(config.agent.timeout_seconds) {
+        setup.limits.budget_ms = seconds.saturating_mul(1_000);
+    }
+    setup
+}
+
+fn outfit(
+    config: &Config,
+    model: &Resolved,
+    cwd: PathBuf,
+    database: PathBuf,
+    journal: Option<Journal>,
+) -> Outfit {
+    let mut specs = tools::core();
+    if !config.tools.apply_patch {
+        specs.retain(|s| s.name != "apply_patch");
+    }
+    let env: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let shell = env.iter().find(|(k, _)| k == "SHELL").map(|(_, v)| v.clone());
+    let system = system_prompt(&cwd, &specs, model);
+    Outfit {
+        database,
+        synchronous: match config.store.synchronous {
+            config::Synchronous::Full => Synchronous::Full,
+            config::Synchronous::Normal => Synchronous::Normal,
+        },
+        cwd,
+        helper: std::env::current_exe().ok(),
+        shell,
+        env: Arc::new(env),
+        exec_timeout_s: config.tools.exec_timeout_seconds.unwrap_or(1_800),
+        workspace_only_patch: config.tools.apply_patch_workspace_only,
+        specs: Arc::new(specs),
+        system,
+        journal,
+    }
+}
+
+/// The script reads no prompt, so the zone data need not be read for it.
+fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> String {
+    if model.reference == SCRIPTED {
+        return String::new();
+    }
+    let now = jiff::Zoned::now();
+    let date = now.date().to_string();
+    let zone = now.time_zone().iana_name().unwrap_or("unknown").to_owned();
+    let tools: Vec<(&str, &str)> =
+        specs.iter().map(|s| (s.name.as_str(), s.description.as_str())).collect();
+    let runtime =
+        format!("os={} arch={} model={}", std::env::consts::OS, std::env::consts::ARCH, model.reference);
+    prompt(&PromptInputs {
+        workspace: &cwd.to_string_lossy(),
+        tools: &tools,
+        minimal: false,
+        date: &date,
+        zone: &zone,
+        runtime: &runtime,
+    })
+    .plain()
+}
+
+/// Whether a stream is a terminal that wants colour.
+pub(super) fn coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+

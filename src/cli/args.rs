@@ -1,0 +1,178 @@
+//! One table of commands and flags: parsing, help and completions come from it.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// An agent gateway as one synchronous, deterministic state machine.
+#[derive(Parser, Debug)]
+#[command(
+    name = "stepclaw",
+    version,
+    about,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Try it without a key and without a network:\n  \
+        stepclaw agent -m \"list\"\n  \
+        stepclaw agent -m \"together: run: date; run: uname -a\"\n\n\
+        Files: ~/.stepclaw (STEPCLAW_STATE_DIR), its stepclaw.json (STEPCLAW_CONFIG_PATH)"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Send one message to the agent and wait for its answer
+    Agent(AgentArgs),
+    /// Look at conversations
+    Sessions(SessionsArgs),
+    /// Look at the configuration
+    Config(ConfigArgs),
+    /// Replay a journal through the engine and compare the transcript byte by byte
+    Replay(ReplayArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Run simulated worlds from seeds, with faults, and check every invariant after every step
+    #[cfg(feature = "sim")]
+    Sim(crate::sim::command::SimArgs),
+}
+
+/// Arguments of `agent`.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit status: 0 completed; 1 provider or internal error; 2 usage or \
+    config; 3 policy stop or tool loop;\n4 superseded; 75 the state directory is in use; 124 \
+    timeout; 130 aborted.\n\nWithout a configured model the built-in offline model answers: it is \
+    a script, not a language model.\nIt understands, one request a line:\n  \
+    list [DIR]   read FILE   write FILE: TEXT   edit FILE: OLD => NEW   run: COMMAND\n  \
+    together: A; B; C   then: A; B   say N words   fail   wait SECONDS")]
+pub struct AgentArgs {
+    /// The message; read from standard input where it is absent
+    #[arg(short, long, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// The conversation
+    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
+    pub session_key: String,
+    /// The model, as PROVIDER/MODEL; else the configured one, else offline/scripted
+    #[arg(long, value_name = "P/M")]
+    pub model: Option<String>,
+    /// Run the engine in this process, without a gateway (what happens anyway while none runs)
+    #[arg(long)]
+    pub local: bool,
+    /// Print one JSON object at the end instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Stop the run after so many seconds; 0 for no limit
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Where tools work; else the configured workspace
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Each line on standard input steers the run while it goes on
+    #[arg(long)]
+    pub interactive: bool,
+    /// Write every input to a new file, for `stepclaw replay`. It holds all that was said and
+    /// all that tools returned, but no credentials
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// The run's id (an idempotency key): the same id is not run twice
+    #[arg(long, value_name = "ID")]
+    pub run_id: Option<String>,
+}
+
+/// Arguments of `sessions`.
+#[derive(Args, Debug)]
+pub struct SessionsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SessionsCommand,
+}
+
+/// The commands of `sessions`.
+#[derive(Subcommand, Debug)]
+pub enum SessionsCommand {
+    /// List conversations, the latest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Only this agent's
+        #[arg(long, value_name = "ID")]
+        agent: Option<String>,
+    },
+    /// Show one conversation and its runs
+    Show {
+        /// Its key
+        key: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a conversation out
+    Export {
+        /// Its key
+        key: String,
+        /// How
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+        /// Where to; else standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// How a conversation is written out.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For reading
+    Text,
+    /// One entry a line, the header first
+    Jsonl,
+    /// For documents
+    Markdown,
+}
+
+/// Arguments of `config`.
+#[derive(Args, Debug)]
+pub struct ConfigArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// The commands of `config`.
+#[derive(Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Print where the config is read from
+    Path,
+    /// Print the effective config, secrets left out
+    Show,
+    /// Say whether the config is right, and if not, what and where
+    Validate {
+        /// Another file than the usual one
+        file: Option<PathBuf>,
+    },
+}
+
+/// Arguments of `replay`.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The journal
+    pub journal: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_table_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

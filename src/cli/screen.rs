@@ -1,0 +1,313 @@
+//! What is shown while a run goes on: streamed text and tool calls on a terminal, whole messages
+//! on a pipe, one object with `--json`.
+
+use crate::engine::{Cause, Event, Fault, Outcome, Termination, Unstarted, Who};
+use crate::model::catalog::Resolved;
+use crate::reactor::{Ids, Observer, View};
+use crate::transcript::{Block, Check, Delta, OpenCall, Usage};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+/// For whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Style {
+    /// A person at a terminal: text as it comes, tool calls beside it.
+    Terminal {
+        /// With colours.
+        colour: bool,
+    },
+    /// A program behind a pipe: each message when it is whole, nothing else.
+    Pipe,
+    /// A program that wants one object at the end.
+    Json,
+}
+
+impl Style {
+    pub fn detect() -> Style {
+        let out = std::io::stdout();
+        if out.is_terminal() {
+            Style::Terminal { colour: super::agent::coloured(&out) }
+        } else {
+            Style::Pipe
+        }
+    }
+}
+
+/// The longest line that shows a call's arguments, in characters.
+const ARGS_CHARS_MAX: usize = 100;
+
+pub(super) struct Screen {
+    style: Style,
+    /// Text of the message that is being streamed has been shown, without a line feed.
+    dangling: bool,
+    payloads: Vec<String>,
+    tools: Vec<Value>,
+    usage: Usage,
+    failure: Option<String>,
+    started: Instant,
+}
+
+impl Screen {
+    pub fn new(style: Style) -> Screen {
+        Screen {
+            style,
+            dangling: false,
+            payloads: Vec::new(),
+            tools: Vec::new(),
+            usage: Usage::default(),
+            failure: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// Something a person should know, beside the answer.
+    pub fn notice(&mut self, text: &str) {
+        self.end_line();
+        let _ = writeln!(std::io::stderr(), "stepclaw: {text}");
+    }
+
+    fn out(text: &str) {
+        let mut out = std::io::stdout().lock();
+        // A reader that has gone does not stop the run: what it does is stored all the same.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.dangling) {
+            Screen::out("\n");
+        }
+    }
+
+    fn dim(&self, text: &str) -> String {
+        match self.style {
+            Style::Terminal { colour: true } => format!("\x1b[2m{text}\x1b[0m"),
+            Style::Terminal { colour: false } | Style::Pipe | Style::Json => text.to_owned(),
+        }
+    }
+
+    fn on_terminal(&self) -> bool {
+        matches!(self.style, Style::Terminal { .. })
+    }
+
+    fn delta(&mut self, delta: &Delta) {
+        if let (true, Delta::Text(text)) = (self.on_terminal(), delta)
+            && !text.is_empty()
+        {
+            Screen::out(&printable(text));
+            self.dangling = !text.ends_with('\n');
+        }
+    }
+
+    fn message_end(&mut self, who: &Who) {
+        match who {
+            Who::Reply(Some(body)) => {
+                let text = crate::transcript::message::join_text(&body.message.content);
+                if let Some(usage) = &body.message.usage {
+                    self.usage.input += usage.input;
+                    self.usage.output += usage.output;
+                    self.usage.cache_read += usage.cache_read;
+                    self.usage.cache_write += usage.cache_write;
+                    self.usage.total_tokens += usage.total_tokens;
+                }
+                self.end_line();
+                if !text.trim().is_empty() {
+                    if self.style == Style::Pipe {
+                        Screen::out(&text);
+                        Screen::out(if text.ends_with('\n') { "" } else { "\n" });
+                    }
+                    self.payloads.push(text);
+                }
+            }
+            Who::Failed(failure) => {
+                self.end_line();
+                self.failure = Some(format!("{} ({})", failure.message, failure.kind.name()));
+            }
+            Who::LoopEnd => self.failure = Some(crate::transcript::outcome::LOOP_END.to_owned()),
+            Who::Reply(None) | Who::User(_) | Who::Stopped(_) | Who::Result(_) | Who::Note => {
+                self.end_line();
+            }
+        }
+    }
+
+    fn tool_start(&mut self, call: Option<&OpenCall>) {
+        if !self.on_terminal() {
+            return;
+        }
+        let Some(call) = call else { return };
+        self.end_line();
+        let line = format!("* {} {}", call.name, arguments(&call.check));
+        Screen::out(&(self.dim(line.trim_end()) + "\n"));
+    }
+
+    fn tool_end(&mut self, call: Option<&OpenCall>, outcome: &Outcome, started: bool) {
+        let Some(call) = call else { return };
+        let state = outcome_word(outcome);
+        if self.style == Style::Json {
+            self.tools.push(json!({
+                "id": call.id, "name": call.name, "started": started, "outcome": state,
+            }));
+        }
+        if self.on_terminal() {
+            self.end_line();
+            let first = outcome_line(outcome).unwrap_or_default();
+            let line = format!("  {} {state} {first}", call.name);
+            Screen::out(&(self.dim(line.trim_end()) + "\n"));
+        }
+    }
+
+    /// The last words.
+    pub fn finish(
+        &mut self,
+        termination: &Termination,
+        fault: Option<&str>,
+        key: &str,
+        ids: Ids,
+        model: &Resolved,
+    ) {
+        self.end_line();
+        let error = last_words(termination, self.failure.as_deref(), fault);
+        if self.style != Style::Json {
+            if let Some(text) = error {
+                self.notice(&text);
+            }
+            return;
+        }
+        let status = match termination {
+            Termination::Completed { .. } => "ok",
+            Termination::Aborted { cause: Cause::Timeout } => "timeout",
+            _ => "error",
+        };
+        let payloads: Vec<Value> =
+            self.payloads.iter().map(|text| json!({"text": text, "mediaUrl": null})).collect();
+        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let value = json!({
+            "runId": ids.run, "sessionKey": key, "sessionId": ids.session, "status": status,
+            "termination": termination, "error": error,
+            "result": {
+                "payloads": payloads,
+                "meta": {
+                    "durationMs": millis, "toolCalls": self.tools,
+                    "agentMeta": {
+                        "provider": model.provider, "model": model.model, "usage": self.usage,
+                    },
+                },
+            },
+        });
+        Screen::out(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"));
+    }
+}
+
+impl Observer for Screen {
+    fn told(&mut self, event: &Event, view: View<'_>) {
+        let call = |i: u16| view.calls.get(usize::from(i));
+        match event {
+            Event::MessageUpdate(delta) => self.delta(delta),
+            Event::MessageEnd(who) => self.message_end(who),
+            Event::ToolStart(i) => self.tool_start(call(*i)),
+            Event::ToolEnd { call: i, outcome, started } => {
+                self.tool_end(call(*i), outcome, *started);
+            }
+            Event::MessageReset => {
+                if self.dangling {
+                    self.end_line();
+                    self.notice("the answer broke off; what was shown of it is void");
+                }
+            }
+            Event::Retry { attempt, max, delay_ms, failure } => {
+                let seconds = delay_ms.div_ceil(1_000);
+                let text = format!(
+                    "{} ({}); trying again in {seconds} s ({attempt} of {max})",
+                    failure.message,
+                    failure.kind.name()
+                );
+                self.notice(&text);
+            }
+            Event::AbortSlow => self.notice("what was aborted is still running; waiting for it"),
+            Event::Accepted
+            | Event::AgentStart
+            | Event::TurnStart
+            | Event::MessageStart(_)
+            | Event::ToolUpdate(..)
+            | Event::TurnEnd { .. }
+            | Event::AgentEnd
+            | Event::Ended(_) => {}
+        }
+    }
+}
+
+/// What a person is told of an end that was not the natural one.
+fn last_words(
+    termination: &Termination,
+    failure: Option<&str>,
+    fault: Option<&str>,
+) -> Option<String> {
+    let failed = failure.unwrap_or("no reason was given");
+    match termination {
+        Termination::Completed { cut: false } => None,
+        Termination::Completed { cut: true } => {
+            Some("the answer was cut at the model's output limit".to_owned())
+        }
+        Termination::Aborted { cause: Cause::Timeout } => Some("the run timed out".to_owned()),
+        Termination::Aborted { .. } => Some("the run was aborted".to_owned()),
+        Termination::ProviderError { .. } => Some(format!("the model failed: {failed}")),
+        Termination::ToolLoop => Some(failed.to_owned()),
+        Termination::PolicyStop { rule } => Some(format!("a rule ended the run: {rule:?}")),
+        Termination::Superseded { .. } => {
+            Some(fault.unwrap_or("a newer run took the session").to_owned())
+        }
+        Termination::Failed { fault: Fault::Launch } => Some(failed.to_owned()),
+        Termination::Failed { .. } => {
+            Some(fault.map_or_else(|| "the run failed".to_owned(), str::to_owned))
+        }
+    }
+}
+
+/// Keeps a model's text from driving the terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+fn arguments(check: &Check) -> String {
+    let Check::Ready(args) = check else { return String::new() };
+    let part = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key}={text}"),
+        other => format!("{key}={other}"),
+    };
+    let line: Vec<String> = args.iter().map(part).collect();
+    shorten(&line.join(" "))
+}
+
+fn shorten(text: &str) -> String {
+    let line = printable(&text.replace('\n', " "));
+    if line.chars().count() <= ARGS_CHARS_MAX {
+        return line;
+    }
+    line.chars().take(ARGS_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+fn outcome_word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Tool(output) if output.is_error => "failed:",
+        Outcome::Tool(_) => "ok:",
+        Outcome::Unstarted(Unstarted::Steering) => "skipped",
+        Outcome::Unstarted(Unstarted::Rejected) => "refused",
+        Outcome::Unstarted(Unstarted::Aborted) => "aborted",
+        Outcome::Unstarted(_) => "blocked",
+        Outcome::Kept => "done",
+        Outcome::Unsettled | Outcome::UnknownAfterStop | Outcome::UnknownAfterTakeover => "unknown",
+        Outcome::NotStartedBeforeStop | Outcome::NotStartedBeforeTakeover => "not started",
+    }
+}
+
+/// The first line of a result, and how many there are.
+fn outcome_line(outcome: &Outcome) -> Option<String> {
+    let Outcome::Tool(output) = outcome else { return None };
+    let text = output.content.iter().find_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    })?;
+    let lines = text.lines().count();
+    let first = shorten(text.lines().next().unwrap_or_default());
+    Some(if lines > 1 { format!("{first} (+{} lines)", lines - 1) } else { first })
+}

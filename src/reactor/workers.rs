@@ -1,0 +1,143 @@
+//! Blocking friends: each call of a model or a tool runs on a thread of its own, which starts on
+//! demand and ends with the call.
+
+use super::links::{Links, Report};
+use crate::base::OpId;
+use crate::engine::batch;
+use crate::model::call::{CallHandle, ModelEvent};
+use crate::model::catalog::{Backend, Resolved};
+use crate::model::http::HttpCall;
+use crate::model::scripted as offline;
+use crate::model::wire::request::{Encoder, Params, Tool};
+use crate::tools::cap::{cap, cap_details, text_chars_max};
+use crate::tools::run::{Cancel, Ctx, Progress, run};
+use crate::tools::{ToolSpec, result_hash};
+use crate::transcript::{Check, Message, OpenCall, ToolOutput};
+use std::sync::Arc;
+
+/// Stack of a worker: TLS and JSON need some, and it is only touched as far as it is used.
+const STACK_BYTES: usize = 1024 * 1024;
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work).is_ok()
+}
+
+/// The sink of a model call: every event becomes a report. When the loop has gone, nobody
+/// listens, and the call is stopped.
+fn sink(op: OpId, links: &Links, handle: &CallHandle) -> impl FnMut(ModelEvent) + Send + use<> {
+    let (sender, waker) = links.reporter();
+    let handle = handle.clone();
+    move |event| {
+        let heard = sender.send(Report::Model(op, event)).is_ok() && waker.wake().is_ok();
+        if !heard {
+            handle.abort("nobody listens");
+        }
+    }
+}
+
+/// A call that could not be started ends as a failed one.
+fn not_started(op: OpId, links: &Links, started: bool) {
+    if started {
+        return;
+    }
+    let (sender, waker) = links.reporter();
+    let failure = crate::base::Failure::new(
+        crate::base::FailKind::Unknown,
+        "the system could not start a thread for the model call",
+    );
+    let input = crate::engine::reply::Input::Failed(failure, None);
+    if sender.send(Report::Failed(op, input)).is_ok() {
+        let _ = waker.wake();
+    }
+}
+
+/// Sends the conversation to a provider.
+pub(super) fn model(op: OpId, model: &Resolved, encoder: &Encoder, links: &Links) -> CallHandle {
+    let handle = CallHandle::new();
+    let Backend::OpenAi { url, api_key, headers, compat } = &model.backend else {
+        return handle;
+    };
+    let specs = &links.outfit.specs;
+    let described = |s: &ToolSpec| (s.name.clone(), s.description.clone(), s.parameters.clone());
+    let listed: Vec<_> = if compat.tools { specs.iter().map(described).collect() } else { vec![] };
+    let tools: Vec<Tool<'_>> = listed
+        .iter()
+        .map(|(name, description, parameters)| Tool { name, description, parameters })
+        .collect();
+    let params = Params {
+        model: &model.model,
+        system: &links.outfit.system,
+        tools: &tools,
+        max_tokens: Some(model.max_tokens),
+        max_tokens_field: compat.max_tokens_field,
+        usage: compat.usage,
+        developer_role: compat.developer_role,
+        no_store: compat.store,
+        reasoning_effort: None,
+    };
+    let job = HttpCall {
+        url: url.clone(),
+        api_key: api_key.clone(),
+        headers: headers.clone(),
+        body: encoder.request(&params),
+        provider: model.provider.clone(),
+        model: model.model.clone(),
+    };
+    let mut sink = sink(op, links, &handle);
+    let (pool, clock, given) = (Arc::clone(&links.pool), links.clock, handle.clone());
+    let work = move || pool.call(&job, &given, &|| clock.now(), &mut sink);
+    not_started(op, links, spawn("model", work));
+    handle
+}
+
+/// Plays the offline model.
+pub(super) fn scripted(op: OpId, messages: Vec<Message>, links: &Links) -> CallHandle {
+    let handle = CallHandle::new();
+    let mut sink = sink(op, links, &handle);
+    let (clock, given) = (links.clock, handle.clone());
+    let work = move || offline::run(&messages, &given, &|| clock.now(), &mut sink);
+    not_started(op, links, spawn("model", work));
+    handle
+}
+
+/// Starts a tool; `None` if it could not be started.
+pub(super) fn tool(op: OpId, call: &OpenCall, window: u64, links: &Links) -> Option<Cancel> {
+    let Check::Ready(args) = &call.check else { return None };
+    let cancel = Cancel::new();
+    let outfit = &links.outfit;
+    let ctx = Ctx {
+        cwd: outfit.cwd.clone(),
+        cancel: cancel.clone(),
+        // Taken here, in the order in which the model asked.
+        ticket: Some(links.order.take()),
+        helper: outfit.helper.clone(),
+        exec_timeout_s: outfit.exec_timeout_s,
+        workspace_only_patch: outfit.workspace_only_patch,
+        shell: outfit.shell.clone(),
+        env: outfit.env.to_vec(),
+    };
+    let (name, args) = (call.name.clone(), args.clone());
+    let (sender, waker) = links.reporter();
+    let report = move |input: batch::Input| {
+        if sender.send(Report::Tool(op, input)).is_ok() {
+            let _ = waker.wake();
+        }
+    };
+    let work = move || {
+        let mut progress = |progress: Progress| match progress {
+            Progress::Process { pgid, started } => report(batch::Input::Process { pgid, started }),
+            Progress::Update(preview) => report(batch::Input::Update(Arc::new(preview))),
+        };
+        let output = store_sized(run(&name, &args, &ctx, &mut progress), window);
+        let hash = result_hash(&output);
+        report(batch::Input::Done(Arc::new(output), hash));
+    };
+    spawn("tool", work).then_some(cancel)
+}
+
+/// The size in which a result is stored and told (semantics 3.9).
+fn store_sized(output: ToolOutput, window: u64) -> ToolOutput {
+    let mut output = cap(output, text_chars_max(window));
+    output.details = output.details.map(cap_details);
+    output
+}
