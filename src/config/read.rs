@@ -128,7 +128,7 @@ impl<'n> At<'n> {
 
 /// The known key that differs least, if it differs little.
 fn nearest<'k>(key: &str, known: impl Iterator<Item = &'k &'k str>) -> Option<&'k str> {
-    let limit = (key.chars().count() / 3).clamp(1, 3);
+    let limit = key.chars().count().div_ceil(3).clamp(1, 3);
     let near = known.map(|name| (distance(key, name), *name));
     near.filter(|(far, _)| *far <= limit).min().map(|(_, name)| name)
 }

@@ -1,1 +1,234 @@
-//! Tests.
+//! Cases of the config.
+
+use super::*;
+use crate::base::Rng;
+
+const FULL: &str = r#"{
+  // Everything that is known.
+  $schema: "https://example.com/schema.json",
+  models: {
+    mode: "merge",
+    providers: {
+      local: {
+        baseUrl: "http://user:pw@127.0.0.1:${PORT}/v1?k=v",
+        apiKey: { source: "env", provider: "default", id: "LOCAL_KEY" },
+        api: "openai-completions",
+        headers: { "x-team": "blue", "x-key": "${LOCAL_KEY}" },
+        models: [
+          {
+            id: "m/1",
+            name: "Model One",
+            contextWindow: 32768,
+            maxTokens: 4096,
+            input: ["text", "image"],
+            reasoning: true,
+            cost: { input: 0, output: 0 },
+            compat: {
+              maxTokensField: "max_completion_tokens",
+              supportsUsageInStreaming: false,
+              supportsStore: true,
+              supportsDeveloperRole: true,
+              supportsTools: false,
+              requiresToolResultName: true,
+              requiresAssistantAfterToolResult: true,
+              requiresMistralToolIds: true,
+              requiresStringContent: false,
+              emptyAssistantContent: "empty",
+            },
+          },
+        ],
+      },
+    },
+  },
+  agents: {
+    defaults: {
+      model: { primary: "local/m/1", fallbacks: [] },
+      workspace: "~/work",
+      timeoutSeconds: 600,
+    },
+  },
+  tools: {
+    exec: { timeoutSeconds: 60, applyPatch: { enabled: false, workspaceOnly: false } },
+    loopDetection: { enabled: false },
+  },
+  store: { synchronous: "normal" },
+}
+"#;
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "PORT" => Some("8080".to_owned()),
+        "LOCAL_KEY" => Some("sk-very-secret".to_owned()),
+        _ => None,
+    }
+}
+
+fn error(text: &str) -> ConfigError {
+    match parse(text, &env) {
+        Err(error) => error,
+        Ok(config) => panic!("{text}: {config:?}"),
+    }
+}
+
+/// C4: every key that is known, read into its place.
+#[test]
+fn a_full_config() {
+    let config = parse(FULL, &env).unwrap();
+    let provider = &config.providers[0];
+    let url = provider.base_url.get().unwrap().expose().to_owned();
+    assert_eq!(url, "http://user:pw@127.0.0.1:8080/v1?k=v");
+    let key = provider.api_key.as_ref().unwrap().get().unwrap().expose().to_owned();
+    assert_eq!(key, "sk-very-secret");
+    assert_eq!(provider.headers.len(), 2);
+    let model = &provider.models[0];
+    assert_eq!((model.id.as_str(), model.name.as_str()), ("m/1", "Model One"));
+    assert_eq!((model.context_window, model.max_tokens, model.reasoning), (32_768, 4_096, true));
+    let compat = model.compat;
+    assert!(compat.encoding.images && compat.encoding.result_name && compat.store);
+    assert!(!compat.usage && !compat.tools);
+    assert_eq!(config.agent.model.as_deref(), Some("local/m/1"));
+    assert_eq!(config.agent.timeout_seconds, Some(600));
+    assert_eq!(config.tools.exec_timeout_seconds, Some(60));
+    assert!(!config.tools.apply_patch && !config.tools.loop_detection);
+    assert_eq!(config.store.synchronous, Synchronous::Normal);
+}
+
+/// C5: nothing at all means the defaults.
+#[test]
+fn an_empty_config_is_the_default() {
+    assert_eq!(parse("{}", &env).unwrap(), Config::default());
+    assert!(Config::default().tools.loop_detection);
+    let text = "{models:{providers:{a:{baseUrl:'http://h',models:[{id:'m'}]}}}}";
+    let config = parse(text, &env).unwrap();
+    let model = &config.providers[0].models[0];
+    assert_eq!((model.context_window, model.max_tokens), (200_000, 8_192));
+    assert!(model.compat.usage && model.compat.tools && !model.compat.encoding.images);
+}
+
+/// C2, C6, C7: what is wrong is named with its path, its place, and what was perhaps meant.
+#[test]
+fn errors_name_path_and_place() {
+    let cases = [
+        ("{ agent: {} }", 1, 3, "unknown key agent; did you mean \"agents\"?"),
+        ("{\n  tools: {\n    exce: {} } }", 3, 5, "tools.exce; did you mean \"exec\"?"),
+        ("{ zebra: 1 }", 1, 3, "unknown key zebra"),
+        ("{ channels: {} }", 1, 3, "channels is not supported yet"),
+        ("{ tools: { allow: ['x'] } }", 1, 12, "tools.allow is not supported yet"),
+        ("{ agents: { defaults: { sandbox: {} } } }", 1, 25, "sandbox is not supported yet"),
+        (
+            "{ agents: { defaults: { model: { primary: 'a/b', fallbacks: ['c/d'] } } } }",
+            1,
+            61,
+            "agents.defaults.model.fallbacks: is not supported yet",
+        ),
+        ("{ agents: { defaults: { model: 'gpt' } } }", 1, 32, "expected \"provider/model\""),
+        ("{ agents: { defaults: { timeoutSeconds: '5' } } }", 1, 41, "found a string"),
+        ("{ agents: { defaults: { timeoutSeconds: 0 } } }", 1, 41, "above 0"),
+        ("{ tools: [] }", 1, 10, "tools: expected an object, found a list"),
+        ("{ store: { synchronous: 'off' } }", 1, 25, "expected \"full\" or \"normal\""),
+        ("{ models: { providers: { offline: {} } } }", 1, 35, "built-in"),
+        ("{ models: { providers: { a: {} } } }", 1, 29, "models.providers.a: baseUrl is missing"),
+        (
+            "{ models: { providers: { a: { baseUrl: 'h' } } } }",
+            1,
+            40,
+            "begins with http:// or https://",
+        ),
+        (
+            "{ models: { providers: { a: { baseUrl: 'http://h', api: 'ollama' } } } }",
+            1,
+            57,
+            "\"ollama\" is not supported yet",
+        ),
+        (
+            "{ models: { providers: { a: { baseUrl: 'http://h',\n models: [{}, 1] } } } }",
+            2,
+            11,
+            "models.providers.a.models[0]: id is missing",
+        ),
+        ("{ agents: { defaults: { workspace: '${NOPE}/x' } } }", 1, 36, "NOPE is not set"),
+        ("{ tools: {}, tools: {} }", 1, 14, "a second time"),
+        ("[]", 1, 1, "the config: expected an object, found a list"),
+    ];
+    for (text, line, column, words) in cases {
+        let error = error(text);
+        assert!(error.message.contains(words), "{text}: {error}");
+        assert_eq!((error.line, error.column), (line, column), "{text}: {error}");
+    }
+}
+
+/// C8: a variable that is missing does no harm until its provider is used.
+#[test]
+fn missing_variables_wait() {
+    let text = "{models:{providers:{a:{baseUrl:'http://h',apiKey:{source:'env',id:'NOPE'}}}}}";
+    let config = parse(text, &env).unwrap();
+    let missing = config.providers[0].api_key.as_ref().unwrap().get().unwrap_err();
+    let text = missing.to_string();
+    assert_eq!(text, "models.providers.a.apiKey: the environment variable NOPE is not set");
+    assert_eq!(show(&config)["models"]["providers"]["a"]["apiKey"], "[missing: NOPE]");
+}
+
+/// C9: no secret is shown, neither by the command nor by a debug print.
+#[test]
+fn secrets_are_not_shown() {
+    let config = parse(FULL, &env).unwrap();
+    let shown = show(&config);
+    let all = format!("{shown} {config:?}");
+    for secret in ["sk-very-secret", "pw", "k=v", "blue"] {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+    let provider = &shown["models"]["providers"]["local"];
+    assert_eq!(provider["baseUrl"], "http://127.0.0.1:8080/v1");
+    assert_eq!(provider["apiKey"], "[redacted]");
+}
+
+/// C9: errors do not repeat the values that they complain about, where those may be secret.
+#[test]
+fn errors_do_not_show_secrets() {
+    let text = "{ models: { providers: { a: { baseUrl: 'http://h', apiKey: 12345 } } } }";
+    assert!(!error(text).to_string().contains("12345"));
+    let text = "{ models: { providers: { a: { baseUrl: 'ftp://u:pw@h' } } } }";
+    assert!(!error(text).to_string().contains("pw"));
+}
+
+/// C10: paths, a missing file, a broken file.
+#[test]
+fn loading() {
+    use super::load::{LoadError, load, paths, workspace};
+    let home = |name: &str| (name == "HOME").then(|| "/h".to_owned());
+    let found = paths(&home).unwrap();
+    assert_eq!(found.config.to_str(), Some("/h/.stepclaw/stepclaw.json"));
+    let config = Config::default();
+    assert_eq!(workspace(&config, &found, &home).to_str(), Some("/h/.stepclaw/workspace"));
+    let own = parse("{agents:{defaults:{workspace:'~/w'}}}", &home).unwrap();
+    assert_eq!(workspace(&own, &found, &home).to_str(), Some("/h/w"));
+    assert!(matches!(paths(&|_| None), Err(LoadError::NoHome)));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("stepclaw.json");
+    assert_eq!(load(&file, &env).unwrap(), Config::default());
+    std::fs::write(&file, "\u{feff}{\n tols: {} }").unwrap();
+    let text = load(&file, &env).unwrap_err().to_string();
+    assert!(
+        text.ends_with("stepclaw.json:2:2: unknown key tols; did you mean \"tools\"?"),
+        "{text}"
+    );
+    assert!(load(dir.path(), &env).is_err());
+}
+
+/// C1: no text makes the reader panic, and every refusal has a place.
+#[test]
+fn damaged_configs_are_refused_in_order() {
+    for seed in 0..2_000 {
+        let mut rng = Rng(seed);
+        let mut bytes = FULL.as_bytes().to_vec();
+        for _ in 0..=rng.below(4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            match rng.below(3) {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, b"{}[]:,'\"/\\*$x0\n"[rng.below(15) as usize]),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        fuzz::fuzz_config(&bytes);
+    }
+}
