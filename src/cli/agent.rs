@@ -24,10 +24,10 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;
     let cwd = working_directory(&args, &config, &paths)?;
     let message = first_message(&args)?;
-    let lock = StateLock::take(&paths.state_dir, &owner())?;
+    let lock = StateLock::take(&paths.state, &owner())?;
     let journal = args.journal.as_deref().map(open_journal).transpose()?;
     let setup = setup(&args, &config);
-    let database = agent_db(&paths.state_dir, key.agent());
+    let database = agent_db(&paths.state, key.agent());
     let outfit = outfit(&config, &model, cwd, database, journal);
     let mut reactor = Reactor::open(outfit, model.clone(), key.as_str()).map_err(explain)?;
     let style = if args.json { Style::Json } else { Style::detect() };
@@ -76,10 +76,9 @@ fn working_directory(
     paths: &config::Paths,
 ) -> Result<PathBuf, Failed> {
     if let Some(dir) = &args.cwd {
-        return std::fs::canonicalize(dir)
-            .ok()
-            .filter(|dir| dir.is_dir())
-            .ok_or_else(|| Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display())));
+        return std::fs::canonicalize(dir).ok().filter(|dir| dir.is_dir()).ok_or_else(|| {
+            Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display()))
+        });
     }
     let dir = config::workspace(config, paths, &config::process_env);
     std::fs::create_dir_all(&dir)
@@ -130,9 +129,8 @@ fn steer_from_stdin(report: impl Fn(Report) -> bool + Send + 'static) {
 }
 
 fn open_journal(path: &Path) -> Result<Journal, Failed> {
-    let journal = Journal::create(path).map_err(|e| {
-        Failed::new(USAGE, format!("--journal {}: {e}", path.display()))
-    })?;
+    let journal = Journal::create(path)
+        .map_err(|e| Failed::new(USAGE, format!("--journal {}: {e}", path.display())))?;
     eprintln!(
         "stepclaw: the journal {} will hold everything that is said and returned, but no \
          credentials",
@@ -188,13 +186,17 @@ fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> Str
     if model.reference == SCRIPTED {
         return String::new();
     }
-    let now = jiff::Zoned::now();
+    let now = jiff::ZonedDateTime::now();
     let date = now.date().to_string();
     let zone = now.time_zone().iana_name().unwrap_or("unknown").to_owned();
     let tools: Vec<(&str, &str)> =
         specs.iter().map(|s| (s.name.as_str(), s.description.as_str())).collect();
-    let runtime =
-        format!("os={} arch={} model={}", std::env::consts::OS, std::env::consts::ARCH, model.reference);
+    let runtime = format!(
+        "os={} arch={} model={}",
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        model.reference
+    );
     prompt(&PromptInputs {
         workspace: &cwd.to_string_lossy(),
         tools: &tools,
@@ -210,4 +212,3 @@ fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> Str
 pub(super) fn coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
-

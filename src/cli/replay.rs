@@ -6,8 +6,8 @@ use crate::reactor::journal::{ReplayError, replay};
 
 pub(super) fn run(args: &ReplayArgs) -> Done {
     let path = args.journal.display();
-    let bytes = std::fs::read(&args.journal)
-        .map_err(|e| Failed::new(USAGE, format!("{path}: {e}")))?;
+    let bytes =
+        std::fs::read(&args.journal).map_err(|e| Failed::new(USAGE, format!("{path}: {e}")))?;
     match replay(&bytes) {
         Ok(found) => {
             let end = if found.ended { "the run ended" } else { "the run had not ended" };

@@ -12,10 +12,10 @@ use std::path::Path;
 pub(super) fn run(args: &SessionsArgs) -> Done {
     let (paths, _) = super::config::loaded()?;
     match &args.command {
-        SessionsCommand::List { json, agent } => list(&paths.state_dir, *json, agent.as_deref()),
-        SessionsCommand::Show { key, json } => show(&paths.state_dir, key, *json),
+        SessionsCommand::List { json, agent } => list(&paths.state, *json, agent.as_deref()),
+        SessionsCommand::Show { key, json } => show(&paths.state, key, *json),
         SessionsCommand::Export { key, format, output } => {
-            write_out(&paths.state_dir, key, *format, output.as_deref())
+            write_out(&paths.state, key, *format, output.as_deref())
         }
     }
 }
@@ -63,7 +63,7 @@ fn list(state: &Path, as_json: bool, only: Option<&str>) -> Done {
 pub(super) fn local(at: Millis, format: &str) -> String {
     let ms = i64::try_from(at.0).unwrap_or(0);
     let Ok(time) = jiff::Timestamp::from_millisecond(ms) else { return at.to_string() };
-    time.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
+    time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime(format).to_string()
 }
 
 fn find(state: &Path, key: &str) -> Result<(Reader, Loaded, SessionRow), Failed> {

@@ -12,6 +12,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use load::{LoadError, Paths, load, paths, process_env, workspace};
 pub use secret::{Deferred, MissingVar, Secret};
 pub use show::show;
 

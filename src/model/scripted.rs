@@ -87,7 +87,11 @@ fn ends_a_plan(message: &Message) -> bool {
     match message {
         Message::Assistant(reply) => reply.failed() || reply.calls().next().is_none(),
         Message::Custom(note) => note.custom_type == "openclaw:turn-aborted",
-        Message::User(_) | Message::ToolResult(_) => false,
+        Message::User(_)
+        | Message::ToolResult(_)
+        | Message::BashExecution(_)
+        | Message::BranchSummary(_)
+        | Message::CompactionSummary(_) => false,
     }
 }
 

@@ -136,7 +136,14 @@ impl Door {
     /// A door with nothing open. Entry ids are drawn from `seed`.
     #[must_use]
     pub fn new(model: ModelName, seed: u64) -> Door {
-        Door { model, ids: Rng(seed), calls: Vec::new(), waiting: BTreeMap::new(), guarded: 0 }
+        Door {
+            model,
+            ids: Rng(seed),
+            calls: Vec::new(),
+            closed: Vec::new(),
+            waiting: BTreeMap::new(),
+            guarded: 0,
+        }
     }
 
     /// A door as a former process left it: open calls and waiting messages.
