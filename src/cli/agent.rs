@@ -200,7 +200,6 @@ fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> Str
     prompt(&PromptInputs {
         workspace: &cwd.to_string_lossy(),
         tools: &tools,
-        minimal: false,
         date: &date,
         zone: &zone,
         runtime: &runtime,

@@ -121,7 +121,7 @@ impl Screen {
             }
             Who::Failed(failure) => {
                 self.end_line();
-                self.failure = Some(format!("{} ({})", failure.message, failure.kind.name()));
+                self.failure = Some(failure.message.clone());
             }
             Who::LoopEnd => self.failure = Some(crate::transcript::outcome::LOOP_END.to_owned()),
             Who::Reply(None) | Who::User(_) | Who::Stopped(_) | Who::Result(_) | Who::Note => {
@@ -217,9 +217,8 @@ impl Observer for Screen {
             Event::Retry { attempt, max, delay_ms, failure } => {
                 let seconds = delay_ms.div_ceil(1_000);
                 let text = format!(
-                    "{} ({}); trying again in {seconds} s ({attempt} of {max})",
-                    failure.message,
-                    failure.kind.name()
+                    "{}; trying again in {seconds} s ({attempt} of {max})",
+                    failure.message
                 );
                 self.notice(&text);
             }

@@ -8,8 +8,6 @@ pub struct PromptInputs<'a> {
     pub workspace: &'a str,
     /// Name and description of each visible tool, sorted by name.
     pub tools: &'a [(&'a str, &'a str)],
-    /// Whether the run belongs to a child agent.
-    pub minimal: bool,
     /// Today, as `YYYY-MM-DD`. No clock: it would void the cache each minute.
     pub date: &'a str,
     /// The zone's name.
@@ -69,11 +67,6 @@ pub fn prompt(inputs: &PromptInputs<'_>) -> Prompt {
     ));
     let mut volatile =
         format!("## Temporal Context\nDate: {}\nTime zone: {}\n", inputs.date, inputs.zone);
-    if !inputs.minimal {
-        volatile.push_str(
-            "\n## Silent Replies\nIf nothing needs to be said, answer with exactly: NO_REPLY\n",
-        );
-    }
     volatile.push_str(&format!("\n## Runtime\nRuntime: {}\n", inputs.runtime));
     Prompt { stable: stable.trim_end().to_owned(), volatile: volatile.trim_end().to_owned() }
 }
@@ -85,7 +78,7 @@ mod tests {
     fn inputs<'a>(date: &'a str, zone: &'a str) -> PromptInputs<'a> {
         let tools = &[("exec", "Run a command."), ("read", "Read a file.")];
         let runtime = "os=linux";
-        PromptInputs { workspace: "/w", tools, minimal: false, date, zone, runtime }
+        PromptInputs { workspace: "/w", tools, date, zone, runtime }
     }
 
     /// Invariant 13: date and zone stand behind the boundary.

@@ -5,8 +5,8 @@ use super::ReactorError;
 use super::clock::entropy;
 use super::links::Links;
 use crate::base::{Millis, MsgId, SessionId, id};
+use crate::engine::QueueKind;
 use crate::engine::replay::{Interruption, Known};
-use crate::engine::{Ledger, QueueKind, recover};
 use crate::model::catalog::{Backend, Resolved};
 use crate::store::{Commit, Loaded, OpenRun, SessionRow};
 use crate::tools::run::end_survivor;
@@ -41,15 +41,6 @@ pub(super) fn model_name(model: &Resolved) -> ModelName {
     }
 }
 
-fn known(call: &OpenCall) -> Known {
-    match call {
-        OpenCall { stored: true, .. } => Known::Stored,
-        OpenCall { output: Some(_), .. } => Known::Outcome,
-        OpenCall { launched: true, .. } => Known::Launched,
-        OpenCall { .. } => Known::Asked,
-    }
-}
-
 /// Closes what a dead owner left open.
 pub(super) fn settle(
     links: &Links,
@@ -67,14 +58,9 @@ pub(super) fn settle(
     let mut door = Door::resume(name, seed, loaded.calls.clone(), loaded.queue.clone());
     if let (Some(session), Some(open)) = (&loaded.session, &loaded.open_run) {
         notices.extend(end_survivors(open, &loaded.calls));
-        let calls: Vec<Known> = loaded.calls.iter().map(known).collect();
-        let running = calls.iter().filter(|k| **k == Known::Launched).count();
-        let ledger = Ledger { accepted: true, calls, ..Ledger::default() };
-        let mut writes = Vec::new();
-        for record in recover(&ledger, Interruption::ProcessStopped) {
-            // The ledger was read from what the door resumed with: they agree.
-            writes.extend(door.apply(&record, now).unwrap_or_default());
-        }
+        let unknown = loaded.calls.iter().filter(|c| c.known() == Known::Launched).count();
+        // The door was resumed with what was loaded: it fits.
+        let writes = door.close_interrupted(Interruption::ProcessStopped, now).unwrap_or_default();
         branch.extend(writes.iter().filter_map(|write| match write {
             Write::Put(entry) => Some(entry.clone()),
             _ => None,
@@ -82,7 +68,7 @@ pub(super) fn settle(
         notices.push(format!(
             "run {} was interrupted; it is closed now{}",
             open.run,
-            if running > 0 { ", with calls whose outcome is unknown" } else { "" }
+            if unknown > 0 { ", with calls whose outcome is unknown" } else { "" }
         ));
         commit(links, closing(session, open, key, writes, now))?;
     }

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use crate::base::{Millis, RunId, SessionId};
-use crate::engine::{FenceRefusal, QueueKind};
+use crate::engine::{FenceRefusal, QueueKind, Termination};
 use crate::transcript::{EntryKind, Message, OpenCall, Write, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::path::Path;
@@ -277,6 +277,14 @@ fn claim(db: &Connection, part: &Commit, fence: &mut Fence<'_>) -> Result<(), St
     if done != 1 {
         let by = fence.active.as_deref().map(RunId::new);
         return Err(fenced(FenceRefusal::SessionRebound { by }));
+    }
+    if let Some(old) = &fence.active {
+        // The old writer ends as superseded in the transaction that takes its place.
+        let by = part.writer.clone();
+        let termination = json(&Termination::Superseded { by });
+        let sql = "UPDATE runs SET ended_at = ?2, termination = ?3 \
+                   WHERE run_id = ?1 AND ended_at IS NULL";
+        db.prepare_cached(sql)?.execute(params![old, sql_ms(part.at), termination])?;
     }
     let sql = "UPDATE runs SET claimed_at = ?2 WHERE run_id = ?1";
     db.prepare_cached(sql)?.execute(params![run, sql_ms(part.at)])?;

@@ -14,7 +14,8 @@ use super::outcome::{
 };
 use super::stream::{Check, ReplyBody};
 use crate::base::{EntryId, Millis, MsgId, Rng, RunId, id};
-use crate::engine::{Entry as RunEntry, Outcome, QueueKind, Record, Termination};
+use crate::engine::replay::{Interruption, Known};
+use crate::engine::{Entry as RunEntry, Ledger, Outcome, QueueKind, Record, Termination, recover};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -93,6 +94,19 @@ pub struct OpenCall {
     pub output: Option<Arc<ToolOutput>>,
     /// Its result is an entry.
     pub stored: bool,
+}
+
+impl OpenCall {
+    /// What is durably known of it.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        match self {
+            OpenCall { stored: true, .. } => Known::Stored,
+            OpenCall { output: Some(_), .. } => Known::Outcome,
+            OpenCall { launched: true, .. } => Known::Launched,
+            OpenCall { .. } => Known::Asked,
+        }
+    }
 }
 
 /// Why the door did not open. These are faults of ours, never of a model or a tool.
@@ -245,6 +259,25 @@ impl Door {
             Record::Ended(termination) => {
                 out.push(Write::End { termination: termination.clone(), at: now });
             }
+        }
+        Ok(out)
+    }
+
+    /// Closes what an interrupted run left open: every open call gets its one result, honest about
+    /// what is known, and the run its end. Nothing is done again (decisions 7).
+    ///
+    /// # Errors
+    /// When the door itself is not what it was resumed with.
+    pub fn close_interrupted(
+        &mut self,
+        why: Interruption,
+        now: Millis,
+    ) -> Result<Vec<Write>, DoorError> {
+        let calls = self.calls.iter().map(OpenCall::known).collect();
+        let ledger = Ledger { accepted: true, calls, ..Ledger::default() };
+        let mut out = Vec::new();
+        for record in recover(&ledger, why) {
+            out.extend(self.apply(&record, now)?);
         }
         Ok(out)
     }
