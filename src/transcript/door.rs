@@ -190,6 +190,14 @@ impl Door {
         self.waiting.get(&id).map(|(_, body)| body)
     }
 
+    /// Every waiting message, by id.
+    #[must_use]
+    pub fn queue(&self) -> Vec<(MsgId, QueueKind, Arc<User>)> {
+        let item =
+            |(id, (kind, body)): (&MsgId, &(QueueKind, Arc<User>))| (*id, *kind, Arc::clone(body));
+        self.waiting.iter().map(item).collect()
+    }
+
     /// How often the live guard had to step in. The engine never makes it.
     #[must_use]
     pub fn guarded(&self) -> u32 {
@@ -206,11 +214,11 @@ impl Door {
             Record::Accepted { run, entry, prompts } => {
                 out.push(Write::Accept { run: run.clone(), entry: *entry, at: now });
                 for (id, body) in prompts {
-                    self.queue(*id, QueueKind::Prompt, body, &mut out);
+                    self.enqueue(*id, QueueKind::Prompt, body, &mut out);
                 }
             }
             Record::Claim => out.push(Write::Claim),
-            Record::Queued { id, kind, body } => self.queue(*id, *kind, body, &mut out),
+            Record::Queued { id, kind, body } => self.enqueue(*id, *kind, body, &mut out),
             Record::Dropped(id) => {
                 self.waiting.remove(id).ok_or(DoorError::NotWaiting(*id))?;
                 out.push(Write::QueueTake(*id));
@@ -312,7 +320,7 @@ impl Door {
         out
     }
 
-    fn queue(&mut self, id: MsgId, kind: QueueKind, body: &Arc<User>, out: &mut Vec<Write>) {
+    fn enqueue(&mut self, id: MsgId, kind: QueueKind, body: &Arc<User>, out: &mut Vec<Write>) {
         self.waiting.insert(id, (kind, Arc::clone(body)));
         out.push(Write::QueuePut { id, kind, body: Arc::clone(body) });
     }

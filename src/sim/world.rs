@@ -1,0 +1,842 @@
+//! The world around the engine: one session, its store, its friends, a virtual clock.
+
+use super::bodies;
+use super::checks::{self, Fate};
+use super::moves::{Move, Reply};
+use super::sabotage::Sabotage;
+use super::store::{MemStore, Refused};
+use crate::base::limits::QUEUE_MAX;
+use crate::base::{Failure, Millis, MsgId, OpId, RunId};
+use crate::engine::replay::Interruption;
+use crate::engine::{
+    Act, Assembled, Cause, Entry, Event, Hook, Input, Ledger, Outcome, QueueKind, Record, Refusal,
+    Run, Setup, Step, Submit, Unstarted, Verdict, batch, reply, step,
+};
+use crate::model::wire::request::{Compat, Encoder};
+use crate::transcript::{
+    Delta, Door, Message, ModelName, RejectKind, StopReason, ToolOutput, Write,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Somebody who owes an answer.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Friend {
+    Claim,
+    Assemble,
+    Hook(Hook),
+    Model { begun: bool, cut: bool },
+    Batch,
+    Gate(u16),
+    Tool { call: u16, entered: bool, cut: bool },
+    After(Outcome),
+}
+
+/// A run that this process believes in.
+#[derive(Clone, Debug)]
+pub struct Live {
+    pub(super) id: RunId,
+    pub(super) run: Run,
+    pub(super) door: Door,
+    pub(super) ledger: Ledger,
+    pub(super) open: Vec<(OpId, Friend)>,
+    /// Calls of the current batch that a gate blocked.
+    blocked: BTreeSet<u16>,
+    /// Calls of the current batch that have begun.
+    begun: BTreeSet<u16>,
+    /// Operations whose tool was started.
+    started: BTreeSet<OpId>,
+    batches: u32,
+}
+
+/// How a world is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Knobs {
+    /// Check every invariant after every step.
+    pub checks: bool,
+    /// A planted fault.
+    pub sabotage: Option<Sabotage>,
+    /// Options of every run.
+    pub setup: Setup,
+}
+
+/// What a world has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Steps of the engine.
+    pub steps: u64,
+    /// Inputs that were refused.
+    pub refused: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Runs accepted.
+    pub runs: u64,
+    /// Boundaries at which a crash was possible.
+    pub boundaries: u64,
+}
+
+/// The world.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(super) now: Millis,
+    pub(super) knobs: Knobs,
+    pub(super) store: MemStore,
+    pub(super) live: Option<Live>,
+    /// A superseded run that does not know it yet.
+    pub(super) old: Option<Live>,
+    pub(super) fates: BTreeMap<MsgId, Fate>,
+    pub(super) told: BTreeMap<RunId, u32>,
+    pub(super) crashed_runs: BTreeSet<RunId>,
+    /// Known outcomes of the open batch, by text: they must survive (15).
+    known: BTreeMap<u16, String>,
+    /// The ledger of effects: how often each tool really began.
+    effects: BTreeMap<(RunId, u32, u16), u32>,
+    encoder: Encoder,
+    sent: usize,
+    crash_at: Option<u8>,
+    next_run: u32,
+    next_msg: u64,
+    /// A hash over everything that was recorded, told and started.
+    pub trace: u64,
+    pub(super) stats: Stats,
+    dice: u64,
+}
+
+const FAILS: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new(knobs: Knobs) -> World {
+        let no_fence = knobs.sabotage == Some(Sabotage::IgnoreFence);
+        World {
+            now: Millis(1_000_000),
+            knobs,
+            store: MemStore { no_fence, ..MemStore::default() },
+            live: None,
+            old: None,
+            fates: BTreeMap::new(),
+            told: BTreeMap::new(),
+            crashed_runs: BTreeSet::new(),
+            known: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            encoder: Encoder::new(Compat::default()),
+            sent: 0,
+            crash_at: None,
+            next_run: 1,
+            next_msg: 1,
+            trace: FAILS,
+            stats: Stats::default(),
+            dice: 0,
+        }
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    fn sabotaged(&self, by: Sabotage) -> bool {
+        self.knobs.sabotage == Some(by)
+    }
+
+    /// How many messages may wait: what the queues hold, and what a run was submitted with.
+    pub(super) fn waiting_max(&self) -> usize {
+        3 * QUEUE_MAX
+    }
+
+    fn busy(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| !checks::idle(live))
+    }
+
+    /// Carries out one move.
+    pub fn play(&mut self, m: &Move) {
+        match m {
+            Move::Submit(n) => self.submit(Entry::Prompt, u64::from(*n).clamp(1, 3)),
+            Move::Continue => self.submit(Entry::Continue, 0),
+            Move::Steer => self.say(QueueKind::Steer),
+            Move::FollowUp => self.say(QueueKind::FollowUp),
+            Move::Cancel(n) => self.take_back(*n),
+            Move::Abort(n) => self.feed(Input::Abort(cause(*n))),
+            Move::Supersede => self.supersede(),
+            Move::TellOld => self.tell_old(),
+            Move::Wait(ms) => self.now = self.now.plus(u64::from(*ms)),
+            Move::Due => self.due(),
+            Move::Tick => self.feed(Input::Tick),
+            Move::Answer(n, reply) => self.answer(*n, reply),
+            Move::Stale(n, reply) => self.stale(*n, reply),
+            Move::FailCommit => self.store.fail_next = self.busy(),
+            Move::Announce => self.announce(),
+            Move::Crash(at) => self.crash_at = Some(*at),
+            Move::Kill => self.crash(),
+        }
+        if self.knobs.checks {
+            checks::after_step(self);
+        }
+    }
+
+    fn message(&mut self) -> (MsgId, Arc<crate::transcript::User>) {
+        let id = MsgId(self.next_msg);
+        self.next_msg += 1;
+        (id, bodies::user(&format!("m{}", id.0)))
+    }
+
+    fn submit(&mut self, entry: Entry, prompts: u64) {
+        if self.busy() {
+            let (id, body) = self.message();
+            let prompts = vec![(id, body)];
+            let setup = self.knobs.setup;
+            let run = RunId::new("busy");
+            let submit = Submit { run, entry: Entry::Prompt, prompts, waiting: vec![], setup };
+            return self.feed(Input::Submit(Box::new(submit)));
+        }
+        self.live = None;
+        self.start_run(entry, prompts);
+    }
+
+    fn start_run(&mut self, entry: Entry, prompts: u64) {
+        let id = RunId::new(format!("r{}", self.next_run));
+        self.next_run += 1;
+        self.stats.runs += 1;
+        let seed = u64::from(self.next_run);
+        let (calls, queue) = (self.store.calls.clone(), self.store.queue.clone());
+        let door = Door::resume(ModelName::default(), seed, calls, queue);
+        let waiting = checks::waiting_for(self);
+        let mut ledger = Ledger::default();
+        ledger.waiting.extend(waiting.iter().copied().map(|(id, kind)| (id, follow(kind))));
+        self.live = Some(Live {
+            id: id.clone(),
+            run: Run::default(),
+            door,
+            ledger,
+            open: vec![],
+            blocked: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            started: BTreeSet::new(),
+            batches: 0,
+        });
+        let prompts = (0..prompts).map(|_| self.message()).collect();
+        let setup = Setup { seed, ..self.knobs.setup };
+        let submit = Submit { run: id, entry, prompts, waiting, setup };
+        self.feed(Input::Submit(Box::new(submit)));
+    }
+
+    fn say(&mut self, kind: QueueKind) {
+        if !self.busy() {
+            return;
+        }
+        let (id, body) = self.message();
+        self.feed(Input::Message { id, kind, body });
+    }
+
+    fn take_back(&mut self, n: u8) {
+        let waiting = &self.store.queue;
+        if waiting.is_empty() {
+            return self.feed(Input::Cancel(MsgId(0)));
+        }
+        let id = waiting[usize::from(n) % waiting.len()].0;
+        self.feed(Input::Cancel(id));
+    }
+
+    /// A newer run claims the session in this process; the old one is not told yet.
+    fn supersede(&mut self) {
+        if !self.busy() || self.store.writer.is_none() {
+            return;
+        }
+        if self.old.is_some() {
+            self.tell_old();
+        }
+        self.old = self.live.take();
+        self.start_run(Entry::Prompt, 1);
+    }
+
+    fn tell_old(&mut self) {
+        let Some(old) = self.old.take() else { return };
+        let by = self.live.as_ref().map_or_else(|| RunId::new("gone"), |l| l.id.clone());
+        let keep = self.live.replace(old);
+        self.feed(Input::Superseded(by));
+        self.live = keep;
+    }
+
+    fn announce(&mut self) {
+        let mut door = Door::new(ModelName::default(), self.next_msg);
+        // An announcement is not allowed between a call and its result.
+        if !self.store.owed.is_empty() {
+            return;
+        }
+        let message = Message::Custom(crate::transcript::Custom {
+            custom_type: "announcement".into(),
+            content: crate::transcript::Content::Text("news".into()),
+            display: true,
+            details: None,
+            timestamp: self.now,
+        });
+        let writes = door.append(message, self.now);
+        let _ = self.store.commit(None, &writes);
+    }
+
+    fn due(&mut self) {
+        let due = self.live.as_ref().and_then(|live| live.run.due());
+        if let Some((at, _)) = due {
+            self.now = self.now.max(at);
+            self.feed(Input::Tick);
+        }
+    }
+
+    /// The nth open friend answers; an old run's friends come behind the live one's.
+    fn answer(&mut self, n: u8, reply: &Reply) {
+        let mine = self.live.as_ref().map_or(0, |l| l.open.len());
+        let others = self.old.as_ref().map_or(0, |l| l.open.len());
+        if mine + others == 0 {
+            return;
+        }
+        let n = usize::from(n) % (mine + others);
+        if n < mine {
+            return self.friend_says(n, reply);
+        }
+        // The old run goes on working until it is told, or until the fence tells it.
+        let keep = self.live.take();
+        self.live = self.old.take();
+        self.friend_says(n - mine, reply);
+        self.old = self.live.take().filter(|old| !checks::idle(old));
+        self.live = keep;
+    }
+
+    fn stale(&mut self, n: u8, reply: &Reply) {
+        let op = OpId(1_000_000 + u32::from(n));
+        let input = match reply {
+            Reply::Good | Reply::Odd(_) => Input::Claimed(op),
+            Reply::Bad => Input::Hooked(op, Verdict::Stop),
+            Reply::Piece => bodies::delta(op, "late"),
+            Reply::Calls { .. } | Reply::Fail(_) => bodies::finish(op, bodies::text("late")),
+            Reply::Terminate => bodies::done(op, "late"),
+            Reply::Special => Input::Call(op, batch::Input::Entered),
+        };
+        self.feed(input);
+    }
+
+    fn friend_says(&mut self, n: usize, says: &Reply) {
+        let Some(live) = &mut self.live else { return };
+        let (op, friend) = live.open[n].clone();
+        let good = !matches!(says, Reply::Bad | Reply::Special);
+        let input = match friend {
+            Friend::Claim => Input::Claimed(op),
+            Friend::Assemble if matches!(says, Reply::Special) => Input::AssemblyFailed(op),
+            Friend::Assemble => Input::Assembled(op, history(&self.store)),
+            Friend::Hook(_) => Input::Hooked(op, if good { Verdict::Go } else { Verdict::Stop }),
+            Friend::Model { begun, cut } => Input::Reply(op, model_says(says, begun, cut)),
+            Friend::Batch => Input::Call(op, batch::Input::Gated(gate(good))),
+            Friend::Gate(call) => {
+                if !good {
+                    live.blocked.insert(call);
+                }
+                let lifted = self.knobs.sabotage == Some(Sabotage::Unblock);
+                Input::Call(op, batch::Input::Gated(gate(good || lifted)))
+            }
+            Friend::Tool { entered, .. } => Input::Call(op, tool_says(says, entered)),
+            Friend::After(outcome) => Input::Call(op, batch::Input::Judged(outcome)),
+        };
+        note_friend(live, op, &input);
+        self.feed(input);
+    }
+
+    /// Feeds one input to the live run: step, commit, tell, act, with a crash where one is armed.
+    fn feed(&mut self, input: Input) {
+        let Some(live) = &mut self.live else { return };
+        self.stats.steps += 1;
+        let before = self.knobs.checks.then(|| live.run.clone());
+        let mut now = self.now;
+        if self.knobs.sabotage == Some(Sabotage::Dice) {
+            // Something that no input carries: it differs from run to run of the same seed.
+            now = now.plus(self.dice);
+        }
+        let Step { state, append, tell, act, refused } =
+            step(std::mem::take(&mut live.run), input, now);
+        live.run = state;
+        self.trace = mix(self.trace, append.len() as u64, tell.len() as u64, act.len() as u64);
+        if let Some((at, _)) = live.run.due() {
+            self.trace = mix(self.trace, at.0, 0, 0);
+        }
+        if let Some(why) = refused {
+            self.stats.refused += 1;
+            if let Some(before) = before {
+                assert!(append.is_empty() && tell.is_empty() && act.is_empty(), "a loud refusal");
+                let full = why == Refusal::QueueFull;
+                assert!(live.run == before || full, "a refusal changed the state: {why:?}");
+            }
+            return;
+        }
+        let crash = self.crash_at.take();
+        self.stats.boundaries += 2 + act.len() as u64;
+        self.carry(append, tell, act, crash);
+    }
+
+    /// Commits, then tells, then starts. `crash` counts the boundaries until the process dies.
+    fn carry(&mut self, append: Vec<Record>, tell: Vec<Event>, act: Vec<Act>, crash: Option<u8>) {
+        let early = self.sabotaged(Sabotage::ActBeforeCommit);
+        if early {
+            self.start_all(&act, None);
+        }
+        if crash == Some(0) {
+            return self.crash();
+        }
+        let claims = append.iter().any(|r| matches!(r, Record::Claim));
+        match self.commit(append) {
+            Ok(()) => {}
+            Err(Refused::Fenced(why)) => return self.feed(Input::Fenced(why)),
+            Err(Refused::Failed | Refused::Duplicate) => return self.feed(Input::StoreFailed),
+        }
+        if crash == Some(1) {
+            return self.crash();
+        }
+        self.tell_all(&tell);
+        if claims && let Some(live) = &mut self.live {
+            let op = live.run.open_ops()[0];
+            live.open.push((op, Friend::Claim));
+        }
+        if !early {
+            self.start_all(&act, crash.map(|k| usize::from(k) - 2));
+        }
+        let Some(live) = &mut self.live else { return };
+        let open = live.run.open_ops();
+        live.open.retain(|(op, _)| open.contains(op));
+        if crash.is_some() {
+            self.crash();
+        }
+    }
+
+    fn commit(&mut self, mut append: Vec<Record>) -> Result<(), Refused> {
+        self.plant(&mut append);
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let mut writes = Vec::new();
+        let mut claims = false;
+        for record in &append {
+            claims |= matches!(record, Record::Claim);
+            let made = live.door.apply(record, self.now);
+            assert!(made.is_ok(), "1: the door did not open for {record:?}: {made:?}");
+            writes.extend(made.unwrap_or_default());
+        }
+        if claims && self.store.writer.is_some() {
+            // The successor's claim makes the session whole in its own transaction.
+            let calls = self.store.calls.clone();
+            let mut door = Door::resume(ModelName::default(), 7, calls, vec![]);
+            let closing = door.close_interrupted(Interruption::TakenOver, self.now);
+            let closing = closing.unwrap_or_default();
+            writes.extend(closing.into_iter().filter(|w| !matches!(w, Write::End { .. })));
+            live.door = Door::resume(
+                ModelName::default(),
+                u64::from(self.next_run),
+                vec![],
+                live.door.queue(),
+            );
+        }
+        if self.knobs.sabotage == Some(Sabotage::DoubleMessage) {
+            writes.retain(|w| !matches!(w, Write::QueueTake(_)));
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let id = live.id.clone();
+        self.store.commit(Some(&id), &writes)?;
+        let lost = self.sabotaged(Sabotage::LoseRecord);
+        let Some(live) = &mut self.live else { return Ok(()) };
+        for record in &append {
+            if !(lost && matches!(record, Record::Launch(_))) {
+                live.ledger.apply(record);
+            }
+        }
+        self.learn(&append);
+        Ok(())
+    }
+
+    /// What senders and watchers know after a commit.
+    fn learn(&mut self, records: &[Record]) {
+        for record in records {
+            match record {
+                Record::Accepted { prompts, .. } => {
+                    let new = prompts.iter().map(|(id, _)| (*id, Fate::Accepted));
+                    self.fates.extend(new);
+                }
+                Record::Queued { id, .. } => {
+                    self.fates.insert(*id, Fate::Accepted);
+                }
+                Record::Dropped(id) => {
+                    self.fates.insert(*id, Fate::Dropped);
+                }
+                Record::Reply(_) => {
+                    self.known.clear();
+                    if let Some(live) = &mut self.live {
+                        live.blocked.clear();
+                        live.begun.clear();
+                        live.batches += 1;
+                    }
+                }
+                Record::Outcome { call, outcome, .. } => self.outcome(*call, outcome),
+                Record::Committed(_)
+                | Record::Claim
+                | Record::Failed { .. }
+                | Record::Stopped { .. }
+                | Record::Launch(_)
+                | Record::Process { .. }
+                | Record::Result(_)
+                | Record::LoopEnd
+                | Record::Note
+                | Record::Ended(_) => {}
+            }
+        }
+    }
+
+    /// 7: what has begun is not skipped; 15: what is known stays known.
+    fn outcome(&mut self, call: u16, outcome: &Outcome) {
+        let Some(live) = &self.live else { return };
+        if matches!(outcome, Outcome::Unstarted(Unstarted::Steering)) {
+            assert!(!live.begun.contains(&call), "7: steering skipped a call that had begun");
+        }
+        let slot = self.store.calls.get(usize::from(call));
+        if let Some(output) = slot.and_then(|c| c.output.as_ref()) {
+            self.known.insert(call, format!("{:?}", output.content));
+        }
+    }
+
+    /// Faults in what is recorded.
+    fn plant(&mut self, append: &mut Vec<Record>) {
+        match self.knobs.sabotage {
+            Some(Sabotage::SkipResult) => {
+                if let Some(at) = append.iter().rposition(|r| matches!(r, Record::Result(_))) {
+                    append.remove(at);
+                }
+            }
+            Some(Sabotage::ReorderResults) => {
+                let results: Vec<usize> =
+                    (0..append.len()).filter(|i| matches!(append[*i], Record::Result(_))).collect();
+                if let [a, b, ..] = results[..] {
+                    append.swap(a, b);
+                }
+            }
+            Some(Sabotage::SkipStarted) if self.steering_waits() => {
+                for record in append {
+                    if let Record::Outcome { outcome: o @ Outcome::Tool(_), .. } = record {
+                        *o = Outcome::Unstarted(Unstarted::Steering);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn steering_waits(&self) -> bool {
+        self.live.as_ref().is_some_and(|l| l.run.core.queues.steering())
+    }
+
+    fn tell_all(&mut self, tell: &[Event]) {
+        let Some(live) = &self.live else { return };
+        for event in tell {
+            if let Event::Ended(_) = event {
+                let times = match self.knobs.sabotage {
+                    Some(Sabotage::EndTwice) => 2,
+                    Some(Sabotage::EndNever) => 0,
+                    _ => 1,
+                };
+                *self.told.entry(live.id.clone()).or_default() += times;
+            }
+        }
+    }
+
+    /// Starts acts in order; stops after `cut` of them.
+    fn start_all(&mut self, act: &[Act], cut: Option<usize>) {
+        for (i, act) in act.iter().enumerate() {
+            if cut.is_some_and(|k| i >= k) {
+                return;
+            }
+            self.start(act);
+        }
+    }
+
+    fn start(&mut self, act: &Act) {
+        let checks = self.knobs.checks;
+        let Some(live) = &mut self.live else { return };
+        let friend = match act {
+            Act::Assemble(op) => (*op, Friend::Assemble),
+            Act::AskHook(op, hook) => (*op, Friend::Hook(*hook)),
+            Act::CallModel(op) => {
+                let op = *op;
+                live.open.push((op, Friend::Model { begun: false, cut: false }));
+                if checks {
+                    assert!(self.store.owed.is_empty(), "1: a request with open calls");
+                    self.prefix();
+                }
+                return;
+            }
+            Act::CancelModel(op) | Act::CancelTool(op) => {
+                for (open, friend) in &mut live.open {
+                    if let (true, Friend::Model { cut, .. } | Friend::Tool { cut, .. }) =
+                        (open == op, friend)
+                    {
+                        *cut = true;
+                    }
+                }
+                return;
+            }
+            Act::AskBatch(op) => (*op, Friend::Batch),
+            Act::AskCall(op, call) => (*op, Friend::Gate(*call)),
+            Act::RunTool(op, call) => {
+                let (op, call) = (*op, *call);
+                self.run_tool(op, call);
+                return;
+            }
+            Act::AskAfter(op, _, outcome) | Act::AskOutcome(op, _, outcome) => {
+                (*op, Friend::After(outcome.clone()))
+            }
+        };
+        live.open.push(friend);
+    }
+
+    /// 6: a tool begins after its record, once. 10: a blocked one does not. 3: nor does one of a
+    /// run that is over.
+    fn run_tool(&mut self, op: OpId, call: u16) {
+        let checks = self.knobs.checks;
+        let Some(live) = &mut self.live else { return };
+        live.open.push((op, Friend::Tool { call, entered: false, cut: false }));
+        *self.effects.entry((live.id.clone(), live.batches, call)).or_default() += 1;
+        if !checks {
+            return;
+        }
+        let recorded = self.store.calls.get(usize::from(call)).is_some_and(|c| c.launched);
+        assert!(recorded, "6: a tool began before its record was stored");
+        assert!(live.started.insert(op), "6: {op:?} was started twice");
+        assert!(!live.blocked.contains(&call), "10: a blocked call was started");
+        assert_eq!(self.store.writer.as_ref(), Some(&live.id), "3: a stale run started a tool");
+        let times = self.effects[&(live.id.clone(), live.batches, call)];
+        assert_eq!(times, 1, "6: call {call} began {times} times");
+    }
+
+    /// 13: what was sent before is the beginning of what is sent now.
+    fn prefix(&mut self) {
+        let before = self.encoder.bytes().to_vec();
+        for message in &self.store.messages[self.sent..] {
+            self.encoder.push(message);
+        }
+        self.sent = self.store.messages.len();
+        if self.sabotaged(Sabotage::RewritePrefix) && self.sent > 3 {
+            let mut other = Encoder::new(Compat::default());
+            for message in &self.store.messages[1..] {
+                other.push(message);
+            }
+            self.encoder = other;
+        }
+        assert!(self.encoder.bytes().starts_with(&before), "13: the prefix was rewritten");
+    }
+
+    /// The process dies. What was committed stays; everything else is gone.
+    fn crash(&mut self) {
+        self.stats.crashes += 1;
+        self.crash_at = None;
+        self.store.fail_next = false;
+        for run in [self.live.take(), self.old.take()].into_iter().flatten() {
+            self.crashed_runs.insert(run.id);
+        }
+        if self.knobs.checks {
+            checks::messages(self);
+        }
+        self.restart();
+    }
+
+    /// The next process makes the session whole before anything new begins.
+    fn restart(&mut self) {
+        let sabotage = self.knobs.sabotage;
+        if sabotage == Some(Sabotage::LoseQueue) {
+            self.store.queue.clear();
+        }
+        if sabotage == Some(Sabotage::ForgetOutcome) {
+            for call in &mut self.store.calls {
+                call.output = None;
+            }
+        }
+        let Some(run) = self.store.writer.clone() else { return };
+        if sabotage == Some(Sabotage::HalfRecovery) {
+            return;
+        }
+        let calls = self.store.calls.clone();
+        if sabotage == Some(Sabotage::RunAgain) {
+            for (i, call) in calls.iter().enumerate() {
+                if call.launched && call.output.is_none() {
+                    let i = u16::try_from(i).unwrap_or(0);
+                    let key = self.effects.keys().rev().find(|k| k.0 == run && k.2 == i).cloned();
+                    if let Some(key) = key {
+                        *self.effects.entry(key).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let launched: Vec<u16> = (0u16..)
+            .zip(&calls)
+            .filter(|(_, c)| c.launched && c.output.is_none() && !c.stored)
+            .map(|(i, _)| i)
+            .collect();
+        let mut door = Door::resume(ModelName::default(), u64::from(self.next_run), calls, vec![]);
+        let writes = door.close_interrupted(Interruption::ProcessStopped, self.now);
+        let writes = writes.unwrap_or_default();
+        let at = self.store.messages.len();
+        let done = self.store.commit(Some(&run), &writes);
+        assert!(done.is_ok(), "12: recovery was refused: {done:?}");
+        if self.knobs.checks {
+            self.recovered(at, &launched);
+        }
+    }
+
+    /// 6 and 15: what ran is unknown, what is known stays known, and nothing ran again.
+    fn recovered(&self, at: usize, launched: &[u16]) {
+        for times in self.effects.values() {
+            assert!(*times <= 1, "6: a tool was run again after a crash");
+        }
+        let told: String = self.store.messages[at..].iter().map(|m| format!("{m:?}\n")).collect();
+        let unknown = told.matches("Outcome unknown: the process stopped").count();
+        assert_eq!(unknown, launched.len(), "15: {launched:?} were running");
+    }
+
+    /// Faults off: everything must come to its end within a bound.
+    pub fn settle(&mut self) {
+        self.crash_at = None;
+        self.store.fail_next = false;
+        for _ in 0..4_000 {
+            if self.old.is_some() {
+                self.tell_old();
+                continue;
+            }
+            let Some(live) = &self.live else { break };
+            if checks::idle(live) {
+                break;
+            }
+            match live.open.first() {
+                Some((_, Friend::Tool { entered: true, .. } | Friend::Model { .. })) => {
+                    self.friend_says(0, &Reply::Odd(0));
+                }
+                Some(_) => self.friend_says(0, &Reply::Good),
+                None => self.due(),
+            }
+            if self.knobs.checks {
+                checks::after_step(self);
+            }
+        }
+        let busy = self.busy();
+        assert!(!busy, "12: the run did not settle: {:?}", self.live.as_ref().map(|l| &l.run));
+        if self.knobs.checks {
+            checks::settled(self);
+        }
+    }
+
+    /// Sets what the `dice` sabotage adds.
+    pub(super) fn throw(&mut self, dice: u64) {
+        self.dice = dice;
+    }
+}
+
+fn mix(trace: u64, a: u64, b: u64, c: u64) -> u64 {
+    let mut x = trace ^ a.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = x.rotate_left(23) ^ b.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x.rotate_left(17).wrapping_add(c).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// A waiting prompt of a former run is a follow-up for the next one.
+fn follow(kind: QueueKind) -> QueueKind {
+    match kind {
+        QueueKind::Prompt | QueueKind::FollowUp => QueueKind::FollowUp,
+        QueueKind::Steer => QueueKind::Steer,
+    }
+}
+
+fn cause(n: u8) -> Cause {
+    match n % 5 {
+        0 => Cause::User,
+        1 => Cause::Timeout,
+        2 => Cause::Restart,
+        3 => Cause::Handoff,
+        _ => Cause::Disconnect,
+    }
+}
+
+fn gate(good: bool) -> batch::Gate {
+    if good { batch::Gate::Allow } else { batch::Gate::Block(None) }
+}
+
+fn history(store: &MemStore) -> Assembled {
+    match store.messages.last() {
+        None => Assembled::EmptyHistory,
+        Some(Message::Assistant(_)) => Assembled::AfterAssistant,
+        Some(Message::ToolResult(_)) => Assembled::AfterResult,
+        Some(_) => Assembled::AfterUser,
+    }
+}
+
+fn model_says(says: &Reply, begun: bool, cut: bool) -> reply::Input {
+    let failed = |kind| reply::Input::Failed(Failure::new(kind, "sim"), None);
+    if cut && !matches!(says, Reply::Good) {
+        return failed(crate::base::FailKind::Network);
+    }
+    match says {
+        _ if !begun && !matches!(says, Reply::Fail(_) | Reply::Odd(_)) => {
+            reply::Input::Delta(Delta::Start)
+        }
+        Reply::Good | Reply::Terminate => reply::Input::Done(bodies::text("fine")),
+        Reply::Piece => reply::Input::Delta(Delta::Text("x".into())),
+        Reply::Bad => reply::Input::Alive,
+        Reply::Special => failed(crate::base::FailKind::ServerError),
+        Reply::Fail(kind) => failed(*kind),
+        Reply::Odd(0) => reply::Input::Done(bodies::text("fine")),
+        Reply::Odd(n) => {
+            let stop = if n % 2 == 0 { StopReason::Length } else { StopReason::Stop };
+            let text = if n % 3 == 0 { "cut" } else { "" };
+            let message = bodies::assistant(vec![crate::transcript::Block::text(text)], stop);
+            let body = crate::transcript::ReplyBody::new(message, vec![], vec![]);
+            reply::Input::Done(Arc::new(body))
+        }
+        Reply::Calls { count, sequential, rejected, args } => {
+            let bit = |bits: &u8, i: u8| bits & (1 << (i % 8)) != 0;
+            let shape = |i: u8| bodies::CallShape {
+                args: u64::from(*args),
+                sequential: bit(sequential, i),
+                poll: false,
+                rejected: bit(rejected, i).then_some(if i.is_multiple_of(2) {
+                    RejectKind::Unknown
+                } else {
+                    RejectKind::Invalid
+                }),
+            };
+            let count = (*count).clamp(1, 4);
+            reply::Input::Done(bodies::calls(&(0..count).map(shape).collect::<Vec<_>>()))
+        }
+    }
+}
+
+fn tool_says(says: &Reply, entered: bool) -> batch::Input {
+    let done = |output| batch::Input::Done(Arc::new(output), 1);
+    match says {
+        Reply::Special if entered => batch::Input::Process { pgid: 7, started: 7 },
+        Reply::Special => batch::Input::LaunchRefused,
+        Reply::Bad => done(ToolOutput::error("no")),
+        Reply::Piece if entered => batch::Input::Update(Arc::new(ToolOutput::text(".."))),
+        _ if !entered => batch::Input::Entered,
+        Reply::Terminate => done(ToolOutput { terminate: true, ..ToolOutput::text("last") }),
+        Reply::Good | Reply::Piece | Reply::Calls { .. } | Reply::Fail(_) | Reply::Odd(_) => {
+            done(ToolOutput::text("ok"))
+        }
+    }
+}
+
+/// Keeps the friends' own state: a model that has begun, a tool that was entered.
+fn note_friend(live: &mut Live, op: OpId, input: &Input) {
+    for (open, friend) in &mut live.open {
+        if *open != op {
+            continue;
+        }
+        match (friend, input) {
+            (Friend::Model { begun, .. }, Input::Reply(_, reply::Input::Delta(_))) => *begun = true,
+            (Friend::Tool { entered, call, .. }, Input::Call(_, batch::Input::Entered)) => {
+                *entered = true;
+                live.begun.insert(*call);
+            }
+            _ => {}
+        }
+    }
+}
