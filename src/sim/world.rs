@@ -192,6 +192,8 @@ impl World {
             return self.feed(Input::Submit(Box::new(submit)));
         }
         self.live = None;
+        // After a failed commit the session is made whole before it is used again.
+        self.restart();
         self.start_run(entry, prompts);
     }
 
@@ -721,6 +723,7 @@ impl World {
         }
         let busy = self.busy();
         assert!(!busy, "12: the run did not settle: {:?}", self.live.as_ref().map(|l| &l.run));
+        self.restart();
         if self.knobs.checks {
             checks::settled(self);
         }
