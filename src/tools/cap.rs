@@ -153,7 +153,8 @@ mod tests {
     fn large_details_become_a_summary() {
         let small = json!({"status": "completed", "aggregated": "x"});
         assert_eq!(cap_details(small.clone()), small);
-        let large = json!({"status": "completed", "exitCode": 3, "aggregated": "漢".repeat(9_000)});
+        let text = "漢".repeat(9_000);
+        let large = json!({"status": "completed", "exitCode": 3, "aggregated": text});
         let summary = cap_details(large);
         assert_eq!(summary["persistedDetailsTruncated"], true);
         assert_eq!((&summary["status"], &summary["exitCode"]), (&json!("completed"), &json!(3)));

@@ -14,7 +14,7 @@ const NEAR_MAX: usize = 3;
 const NEAR_LIKENESS: f32 = 0.45;
 /// Lines that are compared when nearest ones are looked for, and the longest of them.
 const NEAR_LINES_MAX: usize = 2_000;
-const NEAR_CHARS_MAX: usize = 300;
+const NEAR_CHARS_MAX: usize = 160;
 /// Texts beyond this size or number of lines get no diff.
 const DIFF_BYTES_MAX: usize = 1 << 20;
 const DIFF_LINES_MAX: usize = 20_000;
