@@ -85,7 +85,7 @@ fn main() {
     };
     let cases: [(&str, String); 4] = [
         ("plain deltas", stream(|_| json!({ "content": " token" }))),
-        ("deltas with escapes", stream(|_| json!({ "content": "line\n\"q\"" }))),
+        ("deltas with escapes", stream(|n| json!({ "content": ["line\n\"q\"", " token"][n % 2] }))),
         ("varying chunks", stream(|n| json!({ "content": " token", "n": n }))),
         ("tool arguments", stream(args)),
     ];

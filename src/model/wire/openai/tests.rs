@@ -198,7 +198,8 @@ fn b092_done_without_a_reason() {
 /// M8, B093: the last word ends the reply at once, before its blank line.
 #[test]
 fn b093_done_ends_at_once() {
-    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\n\
+    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\
+     \"finish_reason\":\"stop\"}]}\n\n\
                   data: [DONE]\n";
     let mut decoder = Decoder::new(Meta::default());
     assert_eq!(decoder.feed(stream.as_bytes(), &mut Vec::new()), Progress::Complete);
