@@ -83,9 +83,13 @@ fn main() {
         }
         json!({ "tool_calls": [call] })
     };
+    let mixed = |n: usize| {
+        let text = ["line\n\"q\"", " token"][n % 2];
+        json!({ "content": text })
+    };
     let cases: [(&str, String); 4] = [
         ("plain deltas", stream(|_| json!({ "content": " token" }))),
-        ("deltas with escapes", stream(|_| json!({ "content": "line\n\"q\"" }))),
+        ("deltas with escapes", stream(mixed)),
         ("varying chunks", stream(|n| json!({ "content": " token", "n": n }))),
         ("tool arguments", stream(args)),
     ];

@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\n\
+const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\
+     \"finish_reason\":\"stop\"}]}\n\n\
                      data: [DONE]\n\n";
 
 /// What a connection is used for: each request is answered by the function.

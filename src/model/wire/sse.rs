@@ -235,6 +235,9 @@ mod tests {
         assert_eq!(split(&[bytes]), want);
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(split(&single), want);
+        // A pair cut in two is one line end, not a blank line.
+        let lines: Vec<&[u8]> = b"data: a\r\ndata: b\r\n\r\n".chunks(1).collect();
+        assert_eq!(split(&lines), ["|a\nb"]);
         let mut splitter = Splitter::new(b"[DONE]");
         let mut count = 0;
         splitter

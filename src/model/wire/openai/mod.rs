@@ -19,7 +19,7 @@ use crate::base::limits::{REPLY_BYTES_MAX, STREAM_LINE_BYTES_MAX};
 use crate::base::{FailKind, Failure, Millis, json};
 use calls::{Calls, Piece};
 use chunk::{Chunk, Part};
-use fast::Fast;
+use fast::{Adds, Fast};
 use serde_json::Value;
 
 /// The protocol's name in stored messages.
@@ -229,21 +229,38 @@ impl Reply {
 
     /// The data of one event.
     fn on_data(&mut self, data: &[u8], out: &mut Vec<Delta>) {
-        if let Some((text, thinking)) = self.fast.read(data) {
+        if let Some((text, adds)) = self.fast.read(data) {
             self.chunks += 1;
-            self.say(text, thinking, out);
-            return;
+            return self.add(&text, adds, out);
         }
         if data.trim_ascii() == LAST_WORD {
             self.done = true;
             return;
         }
-        match serde_json::from_slice::<Chunk<'_>>(data) {
-            Ok(chunk) => {
+        let text = std::str::from_utf8(data).ok();
+        match text.and_then(|text| serde_json::from_str::<Chunk<'_>>(text).ok()) {
+            Some(chunk) => {
                 self.fast.learn(data, &chunk);
                 self.on_chunk(&chunk, data, out);
             }
-            Err(_) => self.on_odd_data(data, out),
+            None => self.on_odd_data(data, out),
+        }
+    }
+
+    /// What a chunk does that only adds a text.
+    fn add(&mut self, text: &str, adds: Adds, out: &mut Vec<Delta>) {
+        let index = match adds {
+            Adds::Text => return self.say(text, false, out),
+            Adds::Thinking => return self.say(text, true, out),
+            Adds::Args(index) => index,
+        };
+        self.calls.chunk = self.chunks;
+        let pieces = &mut self.pieces;
+        let mut opened = |at: usize| pieces.push(Piecewise::Call(at));
+        let id = self.response_id.as_deref().unwrap_or("");
+        let piece = Piece { index, id: "", name: "", args: text };
+        if let Err(failure) = self.calls.add(&piece, id, &mut opened, out) {
+            self.failure.get_or_insert(failure);
         }
     }
 

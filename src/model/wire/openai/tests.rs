@@ -198,7 +198,8 @@ fn b092_done_without_a_reason() {
 /// M8, B093: the last word ends the reply at once, before its blank line.
 #[test]
 fn b093_done_ends_at_once() {
-    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\n\
+    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\
+     \"finish_reason\":\"stop\"}]}\n\n\
                   data: [DONE]\n";
     let mut decoder = Decoder::new(Meta::default());
     assert_eq!(decoder.feed(stream.as_bytes(), &mut Vec::new()), Progress::Complete);
@@ -441,6 +442,17 @@ fn the_short_cut_changes_nothing() {
     let mut all = chunks;
     all.push(finish("stop"));
     assert_eq!(text(&done(&sse(&all))), texts.concat());
+    let args = ["{\"a\":\"", "x\\n", "\u{1f30a}", "\"", "}"];
+    let mut chunks = vec![call(Some(3), "c", "f", "")];
+    let piece = |text: &str| json!([{ "index": 3, "function": { "arguments": text } }]);
+    chunks.extend(args.iter().map(|text| delta(json!({ "tool_calls": piece(text) }))));
+    chunks.push(finish("tool_calls"));
+    let want = json!({"a": "x\n\u{1f30a}"});
+    assert_eq!(calls(&done(&sse(&chunks))), [named("c", "f", want)]);
+    // A quote that ends the text early is no text, and the data no JSON.
+    let same = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let stream = same.repeat(2) + &same.replace("\"a\"", "\"a\"b\"");
+    assert_eq!(failed(&stream, Ended::Closed).0, FailKind::MalformedResponse);
 }
 
 /// M1: cut surrogates and stray bytes do not cost the reply.

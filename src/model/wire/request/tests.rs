@@ -202,7 +202,10 @@ fn results_are_complete() {
         user("next"),
     ];
     let sent = sent(Compat { result_name: true, ..Compat::default() }, &messages);
-    let tool = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "name": "read", "content": text});
+    let tool = |id: &str, text: &str| {
+        let (role, name) = ("tool", "read");
+        json!({"role": role, "tool_call_id": id, "name": name, "content": text})
+    };
     assert_eq!(sent[2..4], [tool("a", "(no output)"), tool("b", "No result provided")]);
     assert_eq!(sent[4], json!({"role": "user", "content": "next"}));
     assert_eq!(sent.len(), 5);
