@@ -70,7 +70,7 @@ impl Swarm {
             4 => Move::Cancel(byte(choice, 8)?),
             5 => Move::Abort(byte(choice, 5)?),
             6 => Move::Supersede,
-            7 => Move::TellOld,
+            7 => Move::LateCommit,
             8 => Move::Wait(u16::try_from(choice.pick(20_000)?).unwrap_or(0)),
             9 => Move::Due,
             10 => Move::Tick,

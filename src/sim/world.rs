@@ -82,8 +82,8 @@ pub struct World {
     pub(super) knobs: Knobs,
     pub(super) store: MemStore,
     pub(super) live: Option<Live>,
-    /// A superseded run that does not know it yet.
-    pub(super) old: Option<Live>,
+    /// A superseded run, and the door through which it would still write.
+    old: Option<(RunId, Door)>,
     pub(super) fates: BTreeMap<MsgId, Fate>,
     pub(super) told: BTreeMap<RunId, u32>,
     pub(super) crashed_runs: BTreeSet<RunId>,
@@ -160,7 +160,7 @@ impl World {
             Move::Cancel(n) => self.take_back(*n),
             Move::Abort(n) => self.feed(Input::Abort(cause(*n))),
             Move::Supersede => self.supersede(),
-            Move::TellOld => self.tell_old(),
+            Move::LateCommit => self.late_commit(),
             Move::Wait(ms) => self.now = self.now.plus(u64::from(*ms)),
             Move::Due => self.due(),
             Move::Tick => self.feed(Input::Tick),
@@ -241,24 +241,32 @@ impl World {
         self.feed(Input::Cancel(id));
     }
 
-    /// A newer run claims the session in this process; the old one is not told yet.
+    /// A newer run takes the session in this process: the old one ends first, and its acts are
+    /// dropped, before the claim is given away.
     fn supersede(&mut self) {
         if !self.busy() || self.store.writer.is_none() {
             return;
         }
-        if self.old.is_some() {
-            self.tell_old();
-        }
-        self.old = self.live.take();
+        let by = RunId::new(format!("r{}", self.next_run));
+        self.feed(Input::Superseded(by));
+        self.old = self.live.take().map(|live| (live.id, live.door));
         self.start_run(Entry::Prompt, 1);
     }
 
-    fn tell_old(&mut self) {
-        let Some(old) = self.old.take() else { return };
-        let by = self.live.as_ref().map_or_else(|| RunId::new("gone"), |l| l.id.clone());
-        let keep = self.live.replace(old);
-        self.feed(Input::Superseded(by));
-        self.live = keep;
+    /// 2: what a superseded run still wants to write is refused, and changes nothing.
+    fn late_commit(&mut self) {
+        let Some((old, door)) = &mut self.old else { return };
+        if self.store.writer.as_ref() == Some(old) {
+            return;
+        }
+        let message = Message::User(crate::transcript::User::clone(&bodies::user("late")));
+        let writes = door.append(message, self.now);
+        let (before, old) = (self.store.messages.len(), old.clone());
+        let done = self.store.commit(Some(&old), &writes);
+        if self.knobs.checks {
+            let same = self.store.messages.len() == before;
+            assert!(done.is_err() && same, "2: a stale writer's commit was taken");
+        }
     }
 
     fn announce(&mut self) {
@@ -286,23 +294,12 @@ impl World {
         }
     }
 
-    /// The nth open friend answers; an old run's friends come behind the live one's.
+    /// The nth open friend answers.
     fn answer(&mut self, n: u8, reply: &Reply) {
-        let mine = self.live.as_ref().map_or(0, |l| l.open.len());
-        let others = self.old.as_ref().map_or(0, |l| l.open.len());
-        if mine + others == 0 {
-            return;
+        let open = self.live.as_ref().map_or(0, |l| l.open.len());
+        if open > 0 {
+            self.friend_says(usize::from(n) % open, reply);
         }
-        let n = usize::from(n) % (mine + others);
-        if n < mine {
-            return self.friend_says(n, reply);
-        }
-        // The old run goes on working until it is told, or until the fence tells it.
-        let keep = self.live.take();
-        self.live = self.old.take();
-        self.friend_says(n - mine, reply);
-        self.old = self.live.take().filter(|old| !checks::idle(old));
-        self.live = keep;
     }
 
     fn stale(&mut self, n: u8, reply: &Reply) {
@@ -635,8 +632,9 @@ impl World {
         self.stats.crashes += 1;
         self.crash_at = None;
         self.store.fail_next = false;
-        for run in [self.live.take(), self.old.take()].into_iter().flatten() {
-            self.crashed_runs.insert(run.id);
+        self.old = None;
+        if let Some(live) = self.live.take() {
+            self.crashed_runs.insert(live.id);
         }
         if self.knobs.checks {
             checks::messages(self);
@@ -702,10 +700,6 @@ impl World {
         self.crash_at = None;
         self.store.fail_next = false;
         for _ in 0..4_000 {
-            if self.old.is_some() {
-                self.tell_old();
-                continue;
-            }
             let Some(live) = &self.live else { break };
             if checks::idle(live) {
                 break;
