@@ -164,10 +164,22 @@ fn play(choice: &mut dyn Choice, knobs: Knobs, dice: u64) -> Outcome {
     Outcome { setup, moves, failed, stats: world.stats(), trace: world.trace }
 }
 
-/// Plays a list of moves, as a replay file holds it.
+/// Plays a list of moves, as a replay file holds it; twice, since the same moves must give the
+/// same run.
 #[must_use]
 pub fn play_moves(moves: &[Move], knobs: Knobs) -> Outcome {
+    let first = play_once(moves, knobs, 0);
+    if first.failed.is_some() {
+        return first;
+    }
+    let same = play_once(moves, knobs, 1).trace == first.trace;
+    let failed = (!same).then(|| "11: the same moves gave another run".to_owned());
+    Outcome { failed, ..first }
+}
+
+fn play_once(moves: &[Move], knobs: Knobs, dice: u64) -> Outcome {
     let mut world = World::new(knobs);
+    world.throw(dice);
     let played = catch_unwind(AssertUnwindSafe(|| {
         for m in moves {
             world.play(m);
@@ -208,9 +220,11 @@ pub fn run_bytes(bytes: &[u8]) -> Outcome {
 
 /// The words of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
+    let text = panic
         .downcast_ref::<String>()
         .cloned()
         .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
-        .unwrap_or_else(|| "a panic without words".to_owned())
+        .unwrap_or_else(|| "a panic without words".to_owned());
+    // Comparing assertions put words of their own before the number of the invariant.
+    text.strip_prefix("assertion `left == right` failed: ").unwrap_or(&text).to_owned()
 }

@@ -230,6 +230,11 @@ impl World {
         }
         let (id, body) = self.message();
         self.feed(Input::Message { id, kind, body });
+        if self.sabotaged(Sabotage::Overfill)
+            && let Some(live) = &mut self.live
+        {
+            live.run.core.queues.overfill();
+        }
     }
 
     fn take_back(&mut self, n: u8) {
@@ -248,9 +253,16 @@ impl World {
             return;
         }
         let by = RunId::new(format!("r{}", self.next_run));
+        let planted = self.sabotaged(Sabotage::ActAfterEnd);
+        let before = if planted { self.live.clone() } else { None };
         self.feed(Input::Superseded(by));
         self.old = self.live.take().map(|live| (live.id, live.door));
         self.start_run(Entry::Prompt, 1);
+        if planted {
+            let keep = std::mem::replace(&mut self.live, before);
+            self.run_tool(OpId(9_999), 0);
+            self.live = keep;
+        }
     }
 
     /// 2: what a superseded run still wants to write is refused, and changes nothing.
@@ -601,11 +613,11 @@ impl World {
         if !checks {
             return;
         }
+        assert!(self.store.writer.as_ref() == Some(&live.id), "3: a stale run started a tool");
         let recorded = self.store.calls.get(usize::from(call)).is_some_and(|c| c.launched);
         assert!(recorded, "6: a tool began before its record was stored");
         assert!(live.started.insert(op), "6: {op:?} was started twice");
         assert!(!live.blocked.contains(&call), "10: a blocked call was started");
-        assert_eq!(self.store.writer.as_ref(), Some(&live.id), "3: a stale run started a tool");
         let times = self.effects[&(live.id.clone(), live.batches, call)];
         assert_eq!(times, 1, "6: call {call} began {times} times");
     }
@@ -653,6 +665,8 @@ impl World {
                 call.output = None;
             }
         }
+        let owed: Vec<u16> =
+            (0u16..).zip(&self.store.calls).filter(|(_, c)| !c.stored).map(|(i, _)| i).collect();
         let Some(run) = self.store.writer.clone() else { return };
         if sabotage == Some(Sabotage::HalfRecovery) {
             return;
@@ -681,18 +695,26 @@ impl World {
         let done = self.store.commit(Some(&run), &writes);
         assert!(done.is_ok(), "12: recovery was refused: {done:?}");
         if self.knobs.checks {
-            self.recovered(at, &launched);
+            self.recovered(at, &owed, &launched);
         }
     }
 
     /// 6 and 15: what ran is unknown, what is known stays known, and nothing ran again.
-    fn recovered(&self, at: usize, launched: &[u16]) {
+    fn recovered(&mut self, at: usize, owed: &[u16], launched: &[u16]) {
         for times in self.effects.values() {
             assert!(*times <= 1, "6: a tool was run again after a crash");
         }
-        let told: String = self.store.messages[at..].iter().map(|m| format!("{m:?}\n")).collect();
-        let unknown = told.matches("Outcome unknown: the process stopped").count();
-        assert_eq!(unknown, launched.len(), "15: {launched:?} were running");
+        for (call, message) in owed.iter().zip(&self.store.messages[at..]) {
+            let Message::ToolResult(result) = message else { continue };
+            let told = format!("{:?}", result.content);
+            if let Some(known) = self.known.get(call) {
+                assert!(*known == told, "15: {known} was known and {told} was stored");
+            } else if launched.contains(call) {
+                let honest = told.contains("Outcome unknown: the process stopped");
+                assert!(honest, "6: call {call} was running, and {told} was stored");
+            }
+        }
+        self.known.clear();
     }
 
     /// Faults off: everything must come to its end within a bound.
