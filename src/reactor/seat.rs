@@ -58,7 +58,7 @@ struct Pending {
 struct History {
     encoder: Encoder,
     /// The messages themselves, for a model that lives in this process.
-    messages: Option<Vec<Message>>,
+    messages: Option<Arc<Vec<Message>>>,
     last: Assembled,
 }
 
@@ -91,7 +91,7 @@ impl History {
             Backend::OpenAi { compat, .. } => compat.encoding,
             Backend::Scripted => Compat::default(),
         };
-        let messages = matches!(model.backend, Backend::Scripted).then(Vec::new);
+        let messages = matches!(model.backend, Backend::Scripted).then(Arc::default);
         History { encoder: Encoder::new(compat), messages, last: Assembled::EmptyHistory }
     }
 
@@ -106,7 +106,8 @@ impl History {
             | Message::CompactionSummary(_) => Assembled::AfterUser,
         };
         match &mut self.messages {
-            Some(messages) => messages.push(message),
+            // The worker that was lent them has ended by now, so nothing is copied.
+            Some(messages) => Arc::make_mut(messages).push(message),
             None => self.encoder.push(&message),
         }
     }
@@ -189,6 +190,11 @@ impl Seat {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         let now = links.clock.now();
+        if self.run.ended().is_some() {
+            self.run = Run::default();
+            self.fault = None;
+            self.waiting = self.door.queue();
+        }
         let run = submission.run.unwrap_or_else(|| id::uuid_v7(now, entropy()));
         self.run_id = Some(RunId::new(run.clone()));
         let Input::Message { id, body, .. } = self.message(submission.text, QueueKind::Prompt, now)
@@ -401,7 +407,7 @@ impl Seat {
             }
             Act::CallModel(op) => {
                 let handle = match &self.history.messages {
-                    Some(messages) => workers::scripted(op, messages.clone(), links),
+                    Some(messages) => workers::scripted(op, Arc::clone(messages), links),
                     None => workers::model(op, &self.model, &self.history.encoder, links),
                 };
                 self.models.insert(op, handle);

@@ -91,7 +91,7 @@ pub(super) fn model(op: OpId, model: &Resolved, encoder: &Encoder, links: &Links
 }
 
 /// Plays the offline model.
-pub(super) fn scripted(op: OpId, messages: Vec<Message>, links: &Links) -> CallHandle {
+pub(super) fn scripted(op: OpId, messages: Arc<Vec<Message>>, links: &Links) -> CallHandle {
     let handle = CallHandle::new();
     let mut sink = sink(op, links, &handle);
     let (clock, given) = (links.clock, handle.clone());
