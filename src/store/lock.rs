@@ -55,7 +55,10 @@ impl StateLock {
 }
 
 /// Makes a directory and its parents; what is new belongs to its owner alone.
-pub(super) fn create_private(dir: &Path) -> Result<(), StoreError> {
+///
+/// # Errors
+/// What the system says.
+pub fn create_private(dir: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)

@@ -1,6 +1,6 @@
 //! Opening, versions and migrations. A newer schema is refused by name before anything is touched.
 
-use super::{StoreError, lock::create_private};
+use super::{StoreError, create_private};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
