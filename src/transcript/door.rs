@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 /// One change of what is stored. The store executes them in order, in one transaction.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant)] // Most writes are entries: a box would cost each of them.
 pub enum Write {
     /// A run is accepted.
     Accept {

@@ -235,13 +235,8 @@ fn entry(n: usize, kind: EntryKind) -> Entry {
 /// part.)
 #[test]
 fn b005_b006_any_cut_leaves_a_whole_tail() {
-    let whole = vec![
-        asks(&["a", "b", "c"]),
-        result("a", "1"),
-        result("b", "2"),
-        result("c", "3"),
-        user("u"),
-    ];
+    let whole =
+        [asks(&["a", "b", "c"]), result("a", "1"), result("b", "2"), result("c", "3"), user("u")];
     let (tail, report) = check_repair(whole[1..].to_vec());
     assert_eq!(tail, [user("u")]);
     assert_eq!(report, Report { dropped: 3, ..Report::default() });
