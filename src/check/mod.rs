@@ -1,4 +1,5 @@
 //! Tests about the whole: traces, tables, the exhaustive walk, layers, style.
 
 mod bench;
+mod patience;
 mod traces;

@@ -9,7 +9,7 @@ use crate::context::{PromptInputs, prompt};
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
 use crate::reactor::{Outfit, Reactor, ReactorError, Report, Submission, journal::Journal};
-use crate::store::{StateLock, Synchronous, agent_db};
+use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -81,6 +81,8 @@ fn working_directory(
         });
     }
     let dir = config::workspace(config, paths, &config::process_env);
+    // The workspace may be anybody's; the state around it is its owner's alone.
+    create_private(&paths.state)?;
     std::fs::create_dir_all(&dir)
         .and_then(|()| std::fs::canonicalize(&dir))
         .map_err(|e| Failed::new(FAILED, format!("workspace {}: {e}", dir.display())))

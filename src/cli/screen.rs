@@ -151,7 +151,8 @@ impl Screen {
         if self.on_terminal() {
             self.end_line();
             let first = outcome_line(outcome).unwrap_or_default();
-            let line = format!("  {} {state} {first}", call.name);
+            let colon = if matches!(outcome, Outcome::Tool(_)) { ":" } else { "" };
+            let line = format!("  {} {state}{colon} {first}", call.name);
             Screen::out(&(self.dim(line.trim_end()) + "\n"));
         }
     }
@@ -287,8 +288,8 @@ fn shorten(text: &str) -> String {
 
 fn outcome_word(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::Tool(output) if output.is_error => "failed:",
-        Outcome::Tool(_) => "ok:",
+        Outcome::Tool(output) if output.is_error => "failed",
+        Outcome::Tool(_) => "ok",
         Outcome::Unstarted(Unstarted::Steering) => "skipped",
         Outcome::Unstarted(Unstarted::Rejected) => "refused",
         Outcome::Unstarted(Unstarted::Aborted) => "aborted",

@@ -8,6 +8,7 @@ use crate::transcript::{Door, ModelName, User, Write};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -165,7 +166,10 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     };
     while let Some(line) = lines.next() {
         match serde_json::from_slice::<Line>(line) {
-            Ok(Line::In(at, input)) => player.input(at, *input, lines.number)?,
+            Ok(Line::In(at, input)) => {
+                player.nothing_missing(lines.number)?;
+                player.input(at, *input, lines.number)?;
+            }
             Ok(Line::Out(_)) => player.compare(line, lines.number)?,
             // A writer that was killed leaves half a line at the end, and only there.
             Err(_) if lines.unterminated() => player.found.torn_at = Some(lines.start(line)),
@@ -188,7 +192,12 @@ struct Player {
 
 impl Player {
     fn input(&mut self, at: Millis, input: Input, line: usize) -> Result<(), ReplayError> {
-        let stepped = step(std::mem::take(&mut self.run), input, at);
+        let run = std::mem::take(&mut self.run);
+        // Inputs that were changed afterwards may be such as never occur.
+        let Ok(stepped) = catch_unwind(AssertUnwindSafe(|| step(run, input, at))) else {
+            let detail = "this input breaks an invariant of the engine".to_owned();
+            return Err(ReplayError::Door { line, detail });
+        };
         self.run = stepped.state;
         self.found.inputs += 1;
         self.found.refused += u64::from(stepped.refused.is_some());
@@ -199,6 +208,17 @@ impl Player {
             self.made.extend(made);
         }
         Ok(())
+    }
+
+    /// What the last input made must have stood behind it. Only at the very end may it be missing,
+    /// where the writer was killed between the two lines.
+    fn nothing_missing(&mut self, line: usize) -> Result<(), ReplayError> {
+        if self.made.is_empty() {
+            return Ok(());
+        }
+        let made = Line::Out(std::mem::take(&mut self.made));
+        let now = serde_json::to_string(&made).unwrap_or_default();
+        Err(ReplayError::Differs { line, then: "nothing".to_owned(), now })
     }
 
     fn compare(&mut self, then: &[u8], line: usize) -> Result<(), ReplayError> {

@@ -190,7 +190,7 @@ impl Reactor {
             Report::Store(Answer::Loaded(..)) => Ok(()),
             Report::Model(op, event) => self.seat.model_event(op, event, &mut self.links, observer),
             Report::Failed(op, input) => self.feed(Input::Reply(op, input), observer),
-            Report::Tool(op, input) => self.feed(Input::Call(op, input), observer),
+            Report::Tool(op, input) => self.seat.tool_event(op, input, &mut self.links, observer),
             Report::Line(text) => self.on_line(text, observer),
         }
     }

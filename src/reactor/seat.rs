@@ -19,7 +19,7 @@ use crate::model::wire::End;
 use crate::model::wire::request::{Compat, Encoder};
 use crate::store::{Commit, Committed, Denied, Job};
 use crate::tools::judge;
-use crate::tools::run::Cancel;
+use crate::tools::run::{Cancel, end_now};
 use crate::transcript::{Content, Door, Entry, Message, User, Write, repair, visible};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +79,8 @@ pub(super) struct Seat {
     pending: Option<Pending>,
     models: BTreeMap<OpId, CallHandle>,
     tools: BTreeMap<OpId, Cancel>,
+    /// Process groups of running tools: group, start time of its leader.
+    groups: BTreeMap<OpId, (u32, u64)>,
     notices: Vec<String>,
     fault: Option<String>,
     seed: u64,
@@ -132,6 +134,7 @@ impl Seat {
             pending: None,
             models: BTreeMap::new(),
             tools: BTreeMap::new(),
+            groups: BTreeMap::new(),
             notices: whole.notices,
             fault: None,
             seed: whole.seed,
@@ -164,7 +167,7 @@ impl Seat {
         self.run.due().map(|(at, _)| at)
     }
 
-    /// Stops every tool without waiting: the process is leaving.
+    /// Stops every tool without waiting, also one that does not want to: the process is leaving.
     pub fn kill_all(&mut self) {
         for cancel in self.tools.values() {
             cancel.cancel();
@@ -172,6 +175,30 @@ impl Seat {
         for handle in self.models.values() {
             handle.abort("the process is leaving");
         }
+        for (pgid, started) in std::mem::take(&mut self.groups).into_values() {
+            end_now(pgid, started);
+        }
+    }
+
+    /// A tool has something to say.
+    pub fn tool_event(
+        &mut self,
+        op: OpId,
+        input: batch::Input,
+        links: &mut Links,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ReactorError> {
+        match &input {
+            batch::Input::Process { pgid, started } => {
+                self.groups.insert(op, (*pgid, *started));
+            }
+            batch::Input::Done(..) => {
+                self.groups.remove(&op);
+                self.tools.remove(&op);
+            }
+            _ => {}
+        }
+        self.feed(Input::Call(op, input), links, observer)
     }
 
     /// A message of this session's own, as an input.

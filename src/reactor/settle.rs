@@ -76,6 +76,8 @@ pub(super) fn settle(
     let (session, revision) =
         loaded.session.map_or_else(|| (fresh(), 0), |s| (s.session_id, s.revision));
     let waiting = loaded.queue;
+    // The run's ids are its own: what was drawn for the closing is not drawn again.
+    let seed = u64::from_be_bytes(entropy());
     Ok(Whole { session, revision, branch, door, waiting, notices, seed })
 }
 

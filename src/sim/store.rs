@@ -4,7 +4,7 @@
 use crate::base::{MsgId, RunId};
 use crate::engine::{FenceRefusal, QueueKind, Termination};
 use crate::transcript::{EntryKind, Message, OpenCall, User, Write};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Why a commit was refused.
@@ -60,22 +60,26 @@ impl MemStore {
     /// Walks the writes through the fence without writing.
     fn admit(&self, by: Option<&RunId>, writes: &[Write]) -> Result<(), Refused> {
         let mut active = self.writer.as_ref();
+        let mut accepted = BTreeSet::new();
         for write in writes {
             let free = match write {
-                Write::Accept { run, .. } if self.runs.contains_key(run) => {
+                Write::Accept { run, .. }
+                    if self.runs.contains_key(run) || !accepted.insert(run) =>
+                {
                     return Err(Refused::Duplicate);
                 }
                 Write::Accept { .. } | Write::QueuePut { .. } => true,
-                Write::Claim => {
+                Write::Claim if by.is_some() => {
                     active = by;
-                    by.is_some()
+                    true
                 }
                 Write::Put(_) | Write::QueueTake(_) => by.is_none(),
                 Write::End { .. } if active == by && by.is_some() => {
                     active = None;
                     true
                 }
-                Write::CallsOpen(_)
+                Write::Claim
+                | Write::CallsOpen(_)
                 | Write::CallsLaunched(_)
                 | Write::CallProcess { .. }
                 | Write::CallKnown { .. }
@@ -83,7 +87,7 @@ impl MemStore {
                 | Write::End { .. } => false,
             };
             if !free && !self.no_fence && (by.is_none() || active != by) {
-                let by = self.writer.clone();
+                let by = active.cloned();
                 return Err(Refused::Fenced(FenceRefusal::SessionRebound { by }));
             }
         }
@@ -96,7 +100,7 @@ impl MemStore {
                 self.runs.insert(run.clone(), None);
             }
             Write::Claim => {
-                if let Some(old) = self.writer.take()
+                if let Some(old) = self.writer.take_if(|old| Some(&*old) != by)
                     && let Some(slot @ None) = self.runs.get_mut(&old)
                 {
                     *slot = Some(Termination::Superseded { by: by.cloned() });
@@ -130,8 +134,8 @@ impl MemStore {
                 }
             }
             Write::End { termination, .. } => {
-                if let Some(run) = by {
-                    self.runs.insert(run.clone(), Some(termination.clone()));
+                if let Some(slot) = by.and_then(|run| self.runs.get_mut(run)) {
+                    *slot = Some(termination.clone());
                 }
                 self.writer = None;
             }

@@ -108,7 +108,10 @@ impl StoreError {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 StoreError::Full { path }
             }
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            std::io::ErrorKind::PermissionDenied
+            | std::io::ErrorKind::ReadOnlyFilesystem
+            | std::io::ErrorKind::NotADirectory
+            | std::io::ErrorKind::AlreadyExists => {
                 StoreError::ReadOnly { path, detail: error.to_string() }
             }
             _ => StoreError::Other { path, detail: error.to_string() },

@@ -30,9 +30,13 @@ impl StateLock {
         let mut file = options.open(&path).map_err(io)?;
         // The lock is the system's and the words in the file are only for people: a file without
         // words, or with a dead owner's, locks nothing (no grace period, nothing to reclaim).
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut owner = String::new();
-            let _ = Read::take(&mut file, 512).read_to_string(&mut owner);
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(io(error.into()));
+            }
+            let mut owner = Vec::new();
+            let _ = Read::take(&mut file, 512).read_to_end(&mut owner);
+            let owner = String::from_utf8_lossy(&owner);
             let owner = owner.trim();
             let owner = if owner.is_empty() { "another process" } else { owner };
             return Err(StoreError::Locked { dir: dir.to_owned(), owner: owner.to_owned() });
@@ -51,7 +55,10 @@ impl StateLock {
 }
 
 /// Makes a directory and its parents; what is new belongs to its owner alone.
-pub(super) fn create_private(dir: &Path) -> Result<(), StoreError> {
+///
+/// # Errors
+/// What the system says.
+pub fn create_private(dir: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)

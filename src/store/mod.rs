@@ -13,7 +13,7 @@ mod worker;
 mod write;
 
 pub use error::StoreError;
-pub use lock::StateLock;
+pub use lock::{StateLock, create_private};
 pub use read::{Loaded, OpenRun, Reader, RunRow, SessionRow};
 pub use schema::{SCHEMA_VERSION, Synchronous, open};
 pub use worker::{Answer, Job, Worker};

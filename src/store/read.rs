@@ -80,7 +80,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the database for reading only; `None` if there is none yet.
+    /// Opens the database for reading only; `None` if there is none yet, or only the empty file
+    /// of one whose making was interrupted.
     ///
     /// # Errors
     /// What the disk or the database says, or that its schema is newer than ours.
@@ -92,8 +93,8 @@ impl Reader {
         let db =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
         db.busy_timeout(std::time::Duration::from_secs(5)).map_err(sql)?;
-        schema::check(&db, path)?;
-        Ok(Some(Reader { db, path: path.to_owned() }))
+        let made = schema::check(&db, path)?;
+        Ok(made.then(|| Reader { db, path: path.to_owned() }))
     }
 
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -144,6 +145,13 @@ fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
 
 fn unsigned(r: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(r.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+/// A text column whose bytes need not be text: what is not is replaced, so that one bad byte
+/// spoils one value and not the session.
+fn text(r: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    let bytes = r.get_ref(column)?.as_bytes_or_null().unwrap_or_default();
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
 fn millis(r: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
@@ -217,12 +225,11 @@ fn branch(
     let mut rows = statement.query([session])?;
     let mut raws: Vec<Raw> = Vec::new();
     while let Some(r) = rows.next()? {
-        let body = r.get_ref(3)?.as_bytes().unwrap_or_default();
         raws.push(Raw {
-            id: r.get(0)?,
-            parent: r.get(1)?,
+            id: text(r, 0)?.unwrap_or_default(),
+            parent: text(r, 1)?,
             at: millis(r, 2)?,
-            body: String::from_utf8_lossy(body).into_owned(),
+            body: text(r, 3)?.unwrap_or_default(),
         });
     }
     let on_branch = ancestors(&raws, leaf);
@@ -287,7 +294,7 @@ fn queue(
             "prompt" => QueueKind::Prompt,
             _ => QueueKind::FollowUp,
         };
-        match tolerant(r.get_ref(2)?.as_str().unwrap_or_default()) {
+        match tolerant(&text(r, 2)?.unwrap_or_default()) {
             Ok(read) => queue.push((id, kind, Arc::new(read.value))),
             Err(error) => damaged.push(format!("waiting message {}: {error}", id.0)),
         }
@@ -305,22 +312,26 @@ fn calls(db: &Connection, session: &str, damaged: &mut Vec<String>) -> rusqlite:
     let (mut calls, mut processes) = (Vec::new(), Vec::new());
     while let Some(r) = rows.next()? {
         let idx: u16 = r.get(0)?;
-        let checked: String = r.get(3)?;
-        let check = match tolerant(&checked) {
+        let check = match tolerant(&text(r, 3)?.unwrap_or_default()) {
             Ok(read) => read.value,
             Err(error) => {
                 damaged.push(format!("call {idx}: {error}"));
                 crate::transcript::Check::Rejected("The stored call could not be read.".into())
             }
         };
-        let output: Option<String> = r.get(8)?;
-        let output = output.and_then(|text| tolerant(&text).ok()).map(|read| Arc::new(read.value));
+        let output = text(r, 8)?.and_then(|text| match tolerant(&text) {
+            Ok(read) => Some(Arc::new(read.value)),
+            Err(error) => {
+                damaged.push(format!("output of call {idx}: {error}"));
+                None
+            }
+        });
         if let (Some(pgid), None) = (r.get::<_, Option<u32>>(6)?, &output) {
             processes.push((idx, pgid, unsigned(r, 7)?));
         }
         calls.push(OpenCall {
-            id: r.get(1)?,
-            name: r.get(2)?,
+            id: text(r, 1)?.unwrap_or_default(),
+            name: text(r, 2)?.unwrap_or_default(),
             check,
             launched: r.get(4)?,
             output,

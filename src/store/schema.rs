@@ -1,6 +1,6 @@
 //! Opening, versions and migrations. A newer schema is refused by name before anything is touched.
 
-use super::{StoreError, lock::create_private};
+use super::{StoreError, create_private};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -127,11 +127,11 @@ fn version(db: &Connection) -> rusqlite::Result<i64> {
 fn check_version(path: &Path) -> Result<(), StoreError> {
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
-    check(&db, path)
+    check(&db, path).map(|_| ())
 }
 
-/// Refuses a database that a newer program or another one wrote.
-pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Refuses a database that a newer program or another one wrote; tells whether it has tables.
+pub(super) fn check(db: &Connection, path: &Path) -> Result<bool, StoreError> {
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let found = version(db).map_err(sql)?;
     if found > SCHEMA_VERSION {
@@ -145,7 +145,7 @@ pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
     if tables > 0 && application != APPLICATION_ID {
         return Err(StoreError::Foreign { path: path.to_owned() });
     }
-    Ok(())
+    Ok(tables > 0)
 }
 
 fn migrate(db: &mut Connection, from: i64) -> rusqlite::Result<()> {

@@ -3,7 +3,7 @@
 use super::StoreError;
 use crate::base::{Millis, RunId, SessionId};
 use crate::engine::{FenceRefusal, QueueKind, Termination};
-use crate::transcript::{EntryKind, Message, OpenCall, Write, entry::PROJECTION_VERSION};
+use crate::transcript::{EntryKind, Message, OpenCall, User, Write, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::path::Path;
 
@@ -76,7 +76,9 @@ pub fn commit_all(db: &mut Connection, path: &Path, parts: &[Commit]) -> Vec<Com
     }
 }
 
-/// One part in its savepoint. An error of the savepoint itself spoils the whole transaction.
+/// One part in its savepoint. An error of the savepoint itself spoils the whole transaction; so
+/// does one after which the database has given up the transaction by itself, as it may when the
+/// disk is full: then that error is the reason, and not that the savepoint is gone.
 fn one(tx: &mut Transaction<'_>, path: &Path, part: &Commit) -> rusqlite::Result<Committed> {
     let mut savepoint = tx.savepoint()?;
     match execute(&savepoint, part) {
@@ -84,6 +86,7 @@ fn one(tx: &mut Transaction<'_>, path: &Path, part: &Commit) -> rusqlite::Result
             savepoint.commit()?;
             Ok(Ok(()))
         }
+        Err(Stop::Sql(error)) if savepoint.is_autocommit() => Err(error),
         Err(stop) => {
             savepoint.rollback()?;
             savepoint.commit()?;
@@ -278,7 +281,7 @@ fn claim(db: &Connection, part: &Commit, fence: &mut Fence<'_>) -> Result<(), St
         let by = fence.active.as_deref().map(RunId::new);
         return Err(fenced(FenceRefusal::SessionRebound { by }));
     }
-    if let Some(old) = &fence.active {
+    if let Some(old) = fence.active.as_deref().filter(|old| Some(*old) != run) {
         // The old writer ends as superseded in the transaction that takes its place.
         let by = part.writer.clone();
         let termination = json(&Termination::Superseded { by });
@@ -302,22 +305,15 @@ fn put(
 ) -> Result<(), Stop> {
     let session = part.session.as_str();
     let body = json(&entry.kind);
-    let key = match &entry.kind {
-        EntryKind::Message { message: Message::User(user) } => user.idempotency_key.as_deref(),
+    let user = match &entry.kind {
+        EntryKind::Message { message: Message::User(user) } => Some(user),
         _ => None,
     };
-    if let Some(key) = key {
-        let sql = "SELECT body FROM entries WHERE session_id = ?1 AND idem = ?2";
-        let known: Option<String> =
-            db.prepare_cached(sql)?.query_row([session, key], |r| r.get(0)).optional()?;
-        match known {
-            Some(known) if known == body => return Ok(()),
-            Some(_) => {
-                let error = StoreError::KeyConflict(key.to_owned());
-                return Err(Stop::Denied(Denied::Failed(error)));
-            }
-            None => {}
-        }
+    let key = user.and_then(|user| user.idempotency_key.as_deref());
+    if let (Some(user), Some(key)) = (user, key)
+        && stored_under(db, session, key, user)?
+    {
+        return Ok(());
     }
     let sql = "INSERT INTO entries(session_id, id, parent_id, at, run_id, idem, body) \
                VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -333,6 +329,20 @@ fn put(
     row.leaf = Some(entry.id.to_string());
     row.entries += 1;
     Ok(())
+}
+
+/// Whether the message is stored under its key already. When it was sent again is no content.
+fn stored_under(db: &Connection, session: &str, key: &str, user: &User) -> Result<bool, Stop> {
+    let sql = "SELECT body FROM entries WHERE session_id = ?1 AND idem = ?2";
+    let known: Option<String> =
+        db.prepare_cached(sql)?.query_row([session, key], |r| r.get(0)).optional()?;
+    let Some(known) = known else { return Ok(false) };
+    match serde_json::from_str(&known) {
+        Ok(EntryKind::Message { message: Message::User(old) }) if old.content == user.content => {
+            Ok(true)
+        }
+        _ => Err(Stop::Denied(Denied::Failed(StoreError::KeyConflict(key.to_owned())))),
+    }
 }
 
 fn open_calls(db: &Connection, part: &Commit, calls: &[OpenCall]) -> rusqlite::Result<()> {

@@ -3,11 +3,16 @@
 
 pub mod door;
 pub mod entry;
+#[cfg(any(test, fuzzing, feature = "sim"))]
+pub mod fuzz;
 pub mod message;
 pub mod outcome;
 pub mod project;
 pub mod repair;
 pub mod stream;
+
+#[cfg(test)]
+mod tests;
 
 pub use door::{Door, DoorError, ModelName, OpenCall, Write};
 pub use entry::{Entry, EntryKind, visible};

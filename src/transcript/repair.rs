@@ -2,7 +2,7 @@
 //! none; histories from elsewhere, or damaged ones, do. Applied twice, it changes nothing more.
 
 use super::door::missing_output;
-use super::message::{Block, Message, ToolOutput, ToolResult};
+use super::message::{Block, Message, StopReason, ToolOutput, ToolResult};
 use crate::base::Millis;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,6 +15,10 @@ pub struct Report {
     pub dropped: usize,
     /// Results that stood elsewhere and were moved behind their call.
     pub moved: usize,
+    /// Calls that were taken out of replies that do not wait for results.
+    pub stripped: usize,
+    /// Replies with results that did not say they wait for them, and say so now.
+    pub renamed: usize,
 }
 
 impl Report {
@@ -34,7 +38,7 @@ struct Frame {
 
 /// Pairs every call with exactly one result, adjacent, in call order. Failed assistants lose their
 /// calls: such a message never carries executable calls (semantics 2.4), so results to them have
-/// no call.
+/// no call. So do others that do not wait for results, unless a result follows all the same.
 #[must_use]
 pub fn repair(history: Vec<Message>) -> (Vec<Message>, Report) {
     let mut report = Report::default();
@@ -48,13 +52,23 @@ pub fn repair(history: Vec<Message>) -> (Vec<Message>, Report) {
 }
 
 fn has_calls(message: &Message) -> bool {
-    matches!(message, Message::Assistant(a) if !a.failed() && a.calls().next().is_some())
+    matches!(message, Message::Assistant(a) if a.calls().next().is_some())
 }
 
-fn strip_failed(message: Message) -> Message {
+/// Only a message that waits for results keeps calls.
+fn normal(message: Message, next: Option<&Message>, report: &mut Report) -> Message {
     match message {
-        Message::Assistant(mut a) if a.failed() => {
-            a.content.retain(|b| !matches!(b, Block::ToolCall { .. }));
+        Message::Assistant(mut a) if a.stop_reason != StopReason::ToolUse => {
+            let calls = a.calls().count();
+            let answered = matches!(next, Some(Message::ToolResult(result))
+                if a.calls().any(|(id, _, _)| id == result.tool_call_id));
+            if calls > 0 && answered && !a.failed() {
+                a.stop_reason = StopReason::ToolUse;
+                report.renamed += 1;
+            } else {
+                a.content.retain(|b| !matches!(b, Block::ToolCall { .. }));
+                report.stripped += calls;
+            }
             Message::Assistant(a)
         }
         message @ (Message::Assistant(_)
@@ -70,8 +84,9 @@ fn strip_failed(message: Message) -> Message {
 fn split(history: Vec<Message>, report: &mut Report) -> (Vec<Message>, Vec<Frame>) {
     let mut lead = Vec::new();
     let mut frames: Vec<Frame> = Vec::new();
-    for message in history {
-        let message = strip_failed(message);
+    let mut history = history.into_iter().peekable();
+    while let Some(message) = history.next() {
+        let message = normal(message, history.peek(), report);
         if has_calls(&message) {
             frames.push(Frame { head: message, results: vec![], rest: vec![] });
             continue;
@@ -103,31 +118,28 @@ fn call_ids(frame: &Frame) -> Vec<String> {
     }
 }
 
-/// How many calls of that id in the frame have no result in it.
-fn unresolved(frame: &Frame, id: &str) -> usize {
+/// How many calls of the late result's id in the frame have no result in it. For a real result, one
+/// that was made up does not count.
+fn unresolved(frame: &Frame, late: &ToolResult) -> usize {
+    let id = &late.tool_call_id;
     let calls = call_ids(frame).iter().filter(|c| *c == id).count();
-    let results = frame.results.iter().filter(|r| r.tool_call_id == id).count();
-    calls.saturating_sub(results)
+    let counts = |r: &&ToolResult| r.tool_call_id == *id && (synthetic(late) || !synthetic(r));
+    calls.saturating_sub(frame.results.iter().filter(counts).count())
 }
 
 /// A result in a later frame goes back to its call, if exactly one unresolved call has that id.
 fn adopt_late_results(frames: &mut [Frame], report: &mut Report) {
     for at in 1..frames.len() {
-        let here = call_ids(&frames[at]);
         let results = std::mem::take(&mut frames[at].results);
-        let mut used: BTreeMap<String, usize> = BTreeMap::new();
         for result in results {
-            let id = result.tool_call_id.clone();
-            let mine = here.iter().filter(|c| **c == id).count();
-            let taken = used.entry(id.clone()).or_default();
-            if *taken < mine {
-                *taken += 1;
+            if unresolved(&frames[at], &result) > 0 {
                 frames[at].results.push(result);
                 continue;
             }
-            let open: Vec<usize> = (0..at).filter(|f| unresolved(&frames[*f], &id) > 0).collect();
+            let open: Vec<usize> =
+                (0..at).filter(|f| unresolved(&frames[*f], &result) > 0).collect();
             match open.as_slice() {
-                [only] if unresolved(&frames[*only], &id) == 1 => {
+                [only] if unresolved(&frames[*only], &result) == 1 => {
                     report.moved += 1;
                     frames[*only].results.push(result);
                 }
@@ -143,18 +155,22 @@ fn synthetic(result: &ToolResult) -> bool {
 
 fn emit(frame: Frame, out: &mut Vec<Message>, report: &mut Report) {
     let Message::Assistant(head) = &frame.head else { return };
-    let mut by_id: BTreeMap<String, VecDeque<ToolResult>> = BTreeMap::new();
-    for result in frame.results {
-        by_id.entry(result.tool_call_id.clone()).or_default().push_back(result);
+    let mut by_id: BTreeMap<String, VecDeque<(usize, ToolResult)>> = BTreeMap::new();
+    for (place, result) in frame.results.into_iter().enumerate() {
+        by_id.entry(result.tool_call_id.clone()).or_default().push_back((place, result));
     }
     for queue in by_id.values_mut() {
         // A real result is better than one that was made up.
-        queue.make_contiguous().sort_by_key(synthetic);
+        queue.make_contiguous().sort_by_key(|(_, result)| synthetic(result));
     }
-    let mut results = Vec::new();
+    let (mut results, mut last) = (Vec::new(), None);
     for (id, name, _) in head.calls() {
         let found = by_id.get_mut(id).and_then(VecDeque::pop_front);
-        results.push(found.unwrap_or_else(|| {
+        if let Some((place, _)) = &found {
+            report.moved += usize::from(last > Some(*place));
+            last = last.max(Some(*place));
+        }
+        results.push(found.map(|(_, result)| result).unwrap_or_else(|| {
             report.inserted += 1;
             let ToolOutput { content, details, .. } = missing_output();
             ToolResult {

@@ -71,6 +71,15 @@ fn marked(wanted: &[u8]) -> usize {
 /// that was recorded. Returns whether it was.
 #[must_use]
 pub fn end_survivor(pgid: u32, started: u64) -> bool {
+    end(pgid, started, SURVIVOR_GRACE)
+}
+
+/// Ends a process group of ours without waiting for it: the process is leaving.
+pub fn end_now(pgid: u32, started: u64) {
+    let _ = end(pgid, started, Duration::ZERO);
+}
+
+fn end(pgid: u32, started: u64, grace: Duration) -> bool {
     let same = || started != 0 && start_time(pgid) == started;
     let Some(leader) = i32::try_from(pgid).ok().and_then(Pid::from_raw) else { return false };
     if pgid <= 1 || pgid == std::process::id() || !same() {
@@ -81,8 +90,10 @@ pub fn end_survivor(pgid: u32, started: u64) -> bool {
     let id = environ
         .split(|byte| *byte == 0)
         .find_map(|variable| std::str::from_utf8(variable.strip_prefix(marker.as_bytes())?).ok());
-    signal(leader, Signal::TERM);
-    thread::sleep(SURVIVOR_GRACE);
+    if !grace.is_zero() {
+        signal(leader, Signal::TERM);
+        thread::sleep(grace);
+    }
     if same() {
         signal(leader, Signal::KILL);
     }

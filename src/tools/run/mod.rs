@@ -15,7 +15,7 @@ pub mod write;
 
 pub use cancel::Cancel;
 pub use child::child_main;
-pub use kill::end_survivor;
+pub use kill::{end_now, end_survivor};
 pub use order::{FileOrder, Ticket};
 
 use crate::transcript::ToolOutput;

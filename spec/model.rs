@@ -1,0 +1,280 @@
+//! The built program against a server that speaks OpenAI chat completions (spec/model.md).
+
+#![allow(clippy::unwrap_used)] // A failure here is a failure of the test.
+
+mod common;
+
+use common::{Home, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+type Requests = Arc<Mutex<Vec<Value>>>;
+
+/// A server whose answers are given by request number, and the requests it was sent.
+fn serve(home: &Home, answer: impl Fn(usize, &mut TcpStream) + Send + Sync + 'static) -> Requests {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    home.config(&format!(
+        "{{ models: {{ providers: {{ t: {{ baseUrl: '{url}', apiKey: 'sk-key', \
+         models: [{{ id: 'm' }}] }} }} }}, agents: {{ defaults: {{ model: 't/m' }} }} }}"
+    ));
+    let requests = Requests::default();
+    let (seen, answer) = (requests.clone(), Arc::new(answer));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (seen, answer) = (seen.clone(), answer.clone());
+            std::thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                while let Some(body) = request(&stream) {
+                    let number = {
+                        let mut seen = seen.lock().unwrap();
+                        seen.push(body);
+                        seen.len() - 1
+                    };
+                    answer(number, &mut stream);
+                }
+            });
+        }
+    });
+    requests
+}
+
+fn request(stream: &TcpStream) -> Option<Value> {
+    let mut reader = BufReader::new(stream);
+    let (mut length, mut key) = (0, false);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let lower = line.to_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        key |= lower.starts_with("authorization: bearer sk-key");
+        if line == "\r\n" {
+            break;
+        }
+    }
+    assert!(key, "the key is sent");
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(serde_json::from_slice(&body).unwrap())
+}
+
+fn head(stream: &mut TcpStream) {
+    let text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
+    let _ = stream.write_all(format!("{text}\r\n\r\n").as_bytes());
+}
+
+fn chunk(stream: &mut TcpStream, text: &str) {
+    let _ = stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
+}
+
+fn event(stream: &mut TcpStream, delta: Value, finish: Option<&str>) {
+    let event = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    chunk(stream, &format!("data: {event}\n\n"));
+}
+
+/// The rest of an answer: the text, the reason, the marker and the end of the body.
+fn finish(stream: &mut TcpStream, text: &str) {
+    event(stream, json!({"content": text}), Some("stop"));
+    chunk(stream, "data: [DONE]\n\n");
+    chunk(stream, "");
+}
+
+fn whole(stream: &mut TcpStream, text: &str) {
+    head(stream);
+    finish(stream, text);
+}
+
+fn status(stream: &mut TcpStream, line: &str, headers: &str) {
+    let body = "{\"error\":{\"message\":\"so it is\"}}";
+    let length = body.len();
+    let text = format!("HTTP/1.1 {line}\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+    let _ = stream.write_all(text.as_bytes());
+}
+
+fn cut(stream: &mut TcpStream) {
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+}
+
+/// M1, M26: streamed text arrives whole, after what was asked.
+#[test]
+fn text_is_streamed() {
+    let home = Home::new();
+    let requests = serve(&home, |_, stream| {
+        head(stream);
+        for word in ["Grü", "ße, ", "\u{1f600}"] {
+            event(stream, json!({"content": word}), None);
+        }
+        finish(stream, "!");
+    });
+    assert_eq!(home.say("hello"), "Grüße, \u{1f600}!\n");
+    assert_eq!(home.say("and again"), "Grüße, \u{1f600}!\n");
+    let requests = requests.lock().unwrap();
+    let texts: Vec<&Value> = requests[1]["messages"].as_array().unwrap().iter().collect();
+    assert_eq!(texts[0]["role"], "system");
+    let tail: Vec<&Value> = texts[1..].iter().map(|m| &m["content"]).collect();
+    assert_eq!(tail, ["hello", "Grüße, \u{1f600}!", "and again"]);
+}
+
+/// M22: results come back with the ids of their calls, in order.
+#[test]
+fn tools_make_a_round_trip() {
+    let home = Home::new();
+    let requests = serve(&home, |number, stream| {
+        head(stream);
+        if number > 0 {
+            return finish(stream, "done");
+        }
+        for (i, word) in ["one", "two"].into_iter().enumerate() {
+            let args = json!({"command": format!("echo {word}")}).to_string();
+            let function = json!({"name": "exec", "arguments": args});
+            let call = json!({"index": i, "id": format!("call_{word}"), "type": "function", "function": function});
+            event(stream, json!({"tool_calls": [call]}), None);
+        }
+        event(stream, json!({}), Some("tool_calls"));
+        chunk(stream, "data: [DONE]\n\n");
+        chunk(stream, "");
+    });
+    assert_eq!(home.say("go"), "done\n");
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 2);
+    let messages = requests[1]["messages"].as_array().unwrap();
+    let [asked, one, two] = &messages[2..] else { panic!("{messages:?}") };
+    assert_eq!(asked["tool_calls"][1]["id"], "call_two");
+    for (message, word) in [(one, "one"), (two, "two")] {
+        assert_eq!(message["role"], "tool");
+        assert_eq!(message["tool_call_id"], format!("call_{word}"));
+        assert!(message["content"].as_str().unwrap().contains(word));
+    }
+}
+
+/// M12: an internal error is tried again, and said.
+#[test]
+fn an_internal_error_is_tried_again() {
+    let home = Home::new();
+    let requests = serve(&home, |number, stream| match number {
+        0 => status(stream, "500 Internal Server Error", ""),
+        _ => whole(stream, "fine"),
+    });
+    let left = home.run(&["agent", "-m", "x"]);
+    assert_eq!((left.status, &*left.out), (Some(0), "fine\n"), "{left:?}");
+    assert!(left.err.contains("trying again in") && left.err.contains("1 of"), "{left:?}");
+    assert_eq!(requests.lock().unwrap().len(), 2);
+}
+
+/// M13: a throttle that names its time is waited for.
+#[test]
+fn a_throttle_is_waited_for() {
+    let home = Home::new();
+    serve(&home, |number, stream| match number {
+        0 => status(stream, "429 Too Many Requests", "retry-after: 2\r\n"),
+        _ => whole(stream, "fine"),
+    });
+    let begin = Instant::now();
+    let left = home.run(&["agent", "-m", "x"]);
+    assert_eq!((left.status, &*left.out), (Some(0), "fine\n"), "{left:?}");
+    assert!(begin.elapsed() >= Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+/// M12: a refused key is not tried twice, nor is a malformed request.
+#[test]
+fn what_cannot_get_better_is_asked_once() {
+    for line in ["401 Unauthorized", "400 Bad Request"] {
+        let home = Home::new();
+        let requests = serve(&home, move |_, stream| status(stream, line, ""));
+        let left = home.run(&["agent", "-m", "x"]);
+        assert_eq!((left.status, &*left.out), (Some(1), ""), "{left:?}");
+        assert!(left.err.contains("so it is") && !left.err.contains("sk-key"), "{left:?}");
+        assert_eq!(requests.lock().unwrap().len(), 1, "{line}");
+    }
+}
+
+/// B091, B108: an answer that breaks off is no answer; the next attempt's text stands alone.
+#[test]
+fn b091_b108_a_cut_answer_is_not_shown_twice() {
+    let home = Home::new();
+    let requests = serve(&home, |number, stream| {
+        head(stream);
+        event(stream, json!({"content": "The answer is"}), None);
+        match number {
+            0 => {
+                chunk(stream, "");
+                cut(stream);
+            }
+            _ => finish(stream, " 42"),
+        }
+    });
+    let left = home.run(&["agent", "-m", "x"]);
+    assert_eq!((left.status, &*left.out), (Some(0), "The answer is 42\n"), "{left:?}");
+    assert_eq!(left.err.matches("trying again").count(), 1, "{left:?}");
+    assert_eq!(requests.lock().unwrap().len(), 2);
+    let shown: Vec<String> = home.messages().iter().map(|m| m["content"].to_string()).collect();
+    assert_eq!(shown.iter().filter(|text| text.contains("The answer is 42")).count(), 1);
+    let second = requests.lock().unwrap()[1]["messages"].to_string();
+    assert!(!second.contains("The answer is"), "a broken answer is not sent back: {second}");
+}
+
+/// B093: the marker ends the answer, whatever the socket does.
+#[test]
+fn b093_the_marker_is_the_end() {
+    let home = Home::new();
+    serve(&home, |_, stream| {
+        head(stream);
+        event(stream, json!({"content": "ok"}), Some("stop"));
+        chunk(stream, "data: [DONE]\n\n");
+        std::thread::sleep(Duration::from_secs(30));
+    });
+    let begin = Instant::now();
+    assert_eq!(home.say("x"), "ok\n");
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+/// B101: comments keep a stream alive. (That they reset the clock is held by the engine's tests;
+/// here they must do no harm.)
+#[test]
+fn b101_comments_are_no_answer() {
+    let home = Home::new();
+    serve(&home, |_, stream| {
+        head(stream);
+        for _ in 0..20 {
+            chunk(stream, ": keep-alive\n\n");
+        }
+        finish(stream, "ok");
+    });
+    assert_eq!(home.say("x"), "ok\n");
+}
+
+/// L9, B039: stopped before the first word and while it streams; what had come is kept.
+#[test]
+fn b039_stopped_in_the_answer() {
+    for words in ["", "half a"] {
+        let home = Home::new();
+        let requests = serve(&home, move |number, stream| {
+            if number > 0 {
+                return whole(stream, "fine");
+            }
+            if !words.is_empty() {
+                head(stream);
+                event(stream, json!({"content": words}), None);
+            }
+            std::thread::sleep(Duration::from_secs(30));
+        });
+        let run = home.start(&["agent", "-m", "x"]);
+        until("the request", || !requests.lock().unwrap().is_empty());
+        std::thread::sleep(Duration::from_millis(100));
+        run.signal(Signal::INT);
+        let left = run.end(1_000);
+        assert_eq!((left.status, &*left.out), (Some(130), ""), "{left:?}");
+        let messages = home.messages();
+        let stopped = messages.iter().find(|m| m["stopReason"] == "aborted").unwrap();
+        assert_eq!(stopped["content"], json!([{"type": "text", "text": words}]));
+        assert_eq!(home.say("y"), "fine\n");
+    }
+}

@@ -1,1 +1,0 @@
-//! The store by itself: schema, fence, group commit, damage, death.
