@@ -4,18 +4,23 @@
 //! tells them apart), turn counts, jitter and the wait it makes, the time of the first attempt, the
 //! budget's due time, the distance of a due time to now beyond what the limits can make of it, and
 //! the loop detector, which is off here and has tests of its own. Results of tools are all alike.
-//! Message names are used again once they are free. Nothing else is left out: a shape that differs
-//! in a mark, a queue, a phase or a flag is another shape.
+//! Message names are told apart by their place in the queues, and used again once they are free.
+//! So are facts that are overwritten before anything reads them: the entry once the loop has begun,
+//! the former reply's end and whether there is more to do while a reply or a batch is under way,
+//! the attempts outside a request, and whether a call asks for the end of a run that is stopping.
+//! Nothing else is left out: a shape that differs in a mark, a queue or a phase is another shape.
 
 use crate::base::{FailKind, Failure, Millis, MsgId, OpId, Rng, RunId};
 use crate::engine::io::Limits;
+use crate::engine::run::{Core, Last, Mark};
+use crate::engine::steer::Queues;
 use crate::engine::{
-    Act, Assembled, Cause, Entry, Event, FenceRefusal, Fault, Hooks, Input, Ledger, Outcome, Phase,
-    QueueKind, Record, Run, Setup, Step, Submit, Termination, Verdict, batch, loops::History,
-    reply, step,
+    Act, Assembled, Cause, Drain, Entry, Event, Fault, FenceRefusal, Hooks, Input, Ledger, Outcome,
+    Phase, QueueKind, Record, Run, Setup, Step, Submit, Termination, Verdict, batch,
+    loops::History, reply, step,
 };
 use crate::sim::bodies::{self, CallShape, calls};
-use crate::transcript::{Block, Delta, RejectKind, ReplyBody, StopReason, ToolOutput};
+use crate::transcript::{Block, RejectKind, ReplyBody, StopReason, ToolOutput};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -82,9 +87,21 @@ fn shape(run: &Run, now: Millis) -> Run {
     core.loops = History::default();
     core.attempts.since = Millis(0);
     core.budget_due = core.budget_due.map(|_| Millis(0));
-    if let crate::engine::run::Mark::Stopping { since, .. } = &mut core.mark {
+    core.queues = queue_shape(&core.queues, &core.setup);
+    if let Mark::Stopping { since, .. } = &mut core.mark {
         *since = left(since.plus(SETTLE_MS), now);
     }
+    if core.started {
+        core.entry = Entry::Prompt;
+    }
+    if matches!(run.phase, Phase::Calling(_) | Phase::Waiting { .. } | Phase::Working(_)) {
+        core.last = Last::Whole;
+        core.has_more = false;
+    }
+    if !matches!(run.phase, Phase::Calling(_) | Phase::Waiting { .. }) {
+        core.attempts = Run::default().core.attempts;
+    }
+    let stopping = core.aborted();
     match &mut run.phase {
         Phase::Idle | Phase::Ended(_) => {}
         Phase::Claiming(op) | Phase::Assembling(op) | Phase::Hooking(op, _) => *op = OpId(0),
@@ -97,6 +114,7 @@ fn shape(run: &Run, now: Millis) -> Run {
             }
             for call in &mut batch.calls {
                 call.result = 0;
+                call.terminate &= !stopping;
                 match &mut call.phase {
                     batch::Phase::Fresh | batch::Phase::Ready | batch::Phase::Ended => {}
                     batch::Phase::Asking(op)
@@ -111,9 +129,31 @@ fn shape(run: &Run, now: Millis) -> Run {
     // What an ended run carries decides nothing any more, but its termination and its queues do.
     if matches!(run.phase, Phase::Ended(_)) {
         let queues = std::mem::take(&mut run.core.queues);
-        run.core = crate::engine::run::Core { queues, ..Run::default().core };
+        run.core = Core { queues, ..Run::default().core };
     }
     run
+}
+
+/// The same queues with their messages named after their places.
+fn queue_shape(queues: &Queues, setup: &Setup) -> Queues {
+    let mut named = Queues::default();
+    let taken_back = queues.clone().restore();
+    named.steer_mode = Drain::All;
+    named.follow_mode = Drain::All;
+    for (n, (id, kind)) in (1..).zip(queues.waiting()) {
+        let name = MsgId(n);
+        let drained = queues.in_flight(id);
+        if kind == QueueKind::Prompt && drained {
+            named.prompts(&[name]);
+        } else {
+            assert!(named.push(name, kind));
+            assert!(!drained || named.poll(kind));
+        }
+        assert!(!taken_back.contains(&id) || named.cancel(name));
+    }
+    named.steer_mode = setup.steer_mode;
+    named.follow_mode = setup.follow_mode;
+    named
 }
 
 fn reply_shape(state: reply::State, now: Millis) -> reply::State {
@@ -139,40 +179,66 @@ fn said(content: Vec<Block>, stop: StopReason) -> Arc<ReplyBody> {
     Arc::new(ReplyBody::new(bodies::assistant(content, stop), vec![], vec![]))
 }
 
-/// Every answer that somebody could give to this operation, fitting or not.
-fn answers(plan: &Plan, op: OpId) -> Vec<Input> {
-    let call = |input| Input::Call(op, input);
-    let tool = |output| call(batch::Input::Done(Arc::new(output), 0));
+/// One answer of each kind that does not fit the operation.
+fn misfits(op: OpId) -> Vec<Input> {
+    vec![
+        Input::Claimed(op),
+        Input::Assembled(op, Assembled::EmptyHistory),
+        Input::AssemblyFailed(op),
+        Input::Hooked(op, Verdict::Go),
+        Input::Reply(op, reply::Input::Alive),
+        Input::Call(op, batch::Input::Entered),
+    ]
+}
+
+/// Every answer that somebody could give to an open operation, and some that nobody should.
+fn answers(plan: &Plan, run: &Run, op: OpId) -> Vec<Input> {
+    let mut all = misfits(op);
+    match run.phase {
+        Phase::Calling(_) => all.extend(models(plan, op)),
+        Phase::Working(_) => all.extend(tools(op)),
+        Phase::Idle
+        | Phase::Claiming(_)
+        | Phase::Assembling(_)
+        | Phase::Hooking(..)
+        | Phase::Waiting { .. }
+        | Phase::Ended(_) => all.extend([
+            Input::Assembled(op, Assembled::AfterAssistant),
+            Input::Assembled(op, Assembled::AfterUser),
+            Input::Hooked(op, Verdict::Stop),
+        ]),
+    }
+    all
+}
+
+fn models(plan: &Plan, op: OpId) -> Vec<Input> {
     let failed = |kind| {
         let partial = bodies::assistant(vec![Block::text("so far")], StopReason::Error);
         Input::Reply(op, reply::Input::Failed(Failure::new(kind, "x"), Some(Arc::new(partial))))
     };
-    let ok = Outcome::Tool(Arc::new(ToolOutput::text("ok")));
     let mut all = vec![
-        Input::Claimed(op),
-        Input::Assembled(op, Assembled::EmptyHistory),
-        Input::Assembled(op, Assembled::AfterAssistant),
-        Input::Assembled(op, Assembled::AfterUser),
-        Input::AssemblyFailed(op),
-        Input::Hooked(op, Verdict::Go),
-        Input::Hooked(op, Verdict::Stop),
-        Input::Reply(op, reply::Input::Alive),
-        Input::Reply(op, reply::Input::Delta(Delta::Start)),
-        Input::Reply(op, reply::Input::Delta(Delta::Text("x".into()))),
+        bodies::start(op),
+        bodies::delta(op, "x"),
         failed(FailKind::Empty),
         failed(FailKind::Auth),
-        call(batch::Input::Gated(batch::Gate::Allow)),
-        call(batch::Input::Gated(batch::Gate::Block(None))),
-        call(batch::Input::Entered),
-        call(batch::Input::Process { pgid: 7, started: 7 }),
-        call(batch::Input::LaunchRefused),
-        call(batch::Input::Update(Arc::new(ToolOutput::text("..")))),
-        tool(ToolOutput::text("ok")),
-        tool(ToolOutput { terminate: true, ..ToolOutput::text("last") }),
-        call(batch::Input::Judged(ok)),
     ];
     all.extend(plan.bodies.iter().map(|body| bodies::finish(op, Arc::clone(body))));
     all
+}
+
+fn tools(op: OpId) -> Vec<Input> {
+    let done = |output| batch::Input::Done(Arc::new(output), 0);
+    let all = vec![
+        batch::Input::Gated(batch::Gate::Allow),
+        batch::Input::Gated(batch::Gate::Block(None)),
+        batch::Input::Process { pgid: 7, started: 7 },
+        batch::Input::LaunchRefused,
+        batch::Input::Update(Arc::new(ToolOutput::text(".."))),
+        done(ToolOutput::text("ok")),
+        done(ToolOutput { terminate: true, ..ToolOutput::text("last") }),
+        batch::Input::Judged(Outcome::Tool(Arc::new(ToolOutput::text("ok")))),
+    ];
+    all.into_iter().map(|input| Input::Call(op, input)).collect()
 }
 
 /// Everything that can happen to a run in this state, with the time at which it does.
@@ -186,15 +252,13 @@ fn inputs(plan: &Plan, run: &Run, now: Millis) -> Vec<(Input, Millis)> {
     all.push(submit(Entry::Prompt, &[1]));
     all.push(submit(Entry::Continue, &[]));
     all.push(submit(Entry::Prompt, &[]));
-    let open = run.open_ops();
-    for op in open.into_iter().chain([OpId(9_999)]) {
-        all.extend(answers(plan, op));
+    for op in run.open_ops() {
+        all.extend(answers(plan, run, op));
     }
+    all.extend(misfits(OpId(9_999)));
     let body = bodies::user("more");
     let free = |ids: std::ops::Range<u64>| ids.map(MsgId).find(|id| !run.core.queues.holds(*id));
-    for (kind, ids) in
-        [(QueueKind::Steer, 10..10 + plan.steers), (QueueKind::FollowUp, 20..21)]
-    {
+    for (kind, ids) in [(QueueKind::Steer, 10..10 + plan.steers), (QueueKind::FollowUp, 20..21)] {
         if let Some(id) = free(ids) {
             all.push(Input::Message { id, kind, body: Arc::clone(&body) });
         }
@@ -205,6 +269,7 @@ fn inputs(plan: &Plan, run: &Run, now: Millis) -> Vec<(Input, Millis)> {
     }
     all.push(Input::Cancel(MsgId(99)));
     all.push(Input::Abort(Cause::User));
+    all.push(Input::Abort(Cause::Handoff));
     all.push(Input::Superseded(RunId::new("r2")));
     all.push(Input::Fenced(FenceRefusal::SessionEntryMissing));
     all.push(Input::StoreFailed);
@@ -404,10 +469,8 @@ fn told(before: &Run, state: &Run, append: &[Record], tell: &[Event]) {
 
 /// 11: what the log tells is what the run is.
 fn recorded(before: &Run, state: &Run, append: &[Record]) {
-    let silent = matches!(
-        state.ended(),
-        Some(Termination::Superseded { .. } | Termination::Failed { .. })
-    );
+    let silent =
+        matches!(state.ended(), Some(Termination::Superseded { .. } | Termination::Failed { .. }));
     let mut ledger = Ledger::of(before);
     for record in append {
         ledger.apply(record);
@@ -437,7 +500,7 @@ fn every_shape_without_hooks() {
         said(vec![], StopReason::Length),
         said(vec![Block::text(" ")], StopReason::Stop),
         calls(&shapes(&[PLAIN, PLAIN, PLAIN])),
-        calls(&shapes(&[PLAIN, WRONG, PLAIN])),
+        calls(&shapes(&[PLAIN, WRONG, PLAIN, PLAIN])),
         calls(&shapes(&[LONE, PLAIN, WRONG])),
         calls(&shapes(&[LONE, LONE, LONE])),
     ];
@@ -451,6 +514,7 @@ fn every_shape_without_hooks() {
         Termination::Completed { cut: false },
         Termination::Completed { cut: true },
         Termination::Aborted { cause: Cause::User },
+        Termination::Aborted { cause: Cause::Handoff },
         Termination::Aborted { cause: Cause::Timeout },
         Termination::ProviderError { fail: FailKind::Auth },
         Termination::ProviderError { fail: FailKind::Empty },
@@ -466,16 +530,16 @@ fn every_shape_without_hooks() {
     }
 }
 
-/// Every shape of a run with every hook asked: batches of two.
+/// Every shape of a run with every hook asked: batches of two and three.
 #[test]
 fn every_shape_with_all_hooks() {
     let bodies = vec![
         bodies::text("fine"),
         calls(&shapes(&[(false, false), (false, true)])),
-        calls(&shapes(&[(false, false), (false, false)])),
+        calls(&shapes(&[(false, false), (false, false), (false, false)])),
         calls(&shapes(&[(true, false), (false, false)])),
     ];
-    let mut walk = Walk::new(Plan { setup: setup(everything()), bodies, steers: 1 });
+    let mut walk = Walk::new(Plan { setup: setup(everything()), bodies, steers: 2 });
     walk.run();
     walk.ends();
     let (shapes, edges) = walk.report("with all hooks");
