@@ -1,5 +1,11 @@
 //! Tests about the whole: traces, tables, the exhaustive walk, layers, style.
 
 mod bench;
+mod cases;
+mod ends;
+mod layers;
+mod samples;
+mod tables;
+mod tidy;
 mod traces;
 mod walk;
