@@ -131,14 +131,14 @@ fn run_table() {
 fn reply_table() {
     let rows = samples::reply::rows();
     complete(&rows, &samples::reply::STATES, &samples::reply::INPUTS);
-    compare("reply.tsv", 'M', &rows);
+    compare("reply.tsv", 'A', &rows);
 }
 
 #[test]
 fn batch_table() {
     let rows = samples::batch::rows();
     complete(&rows, &samples::batch::STATES, &samples::batch::INPUTS);
-    compare("batch.tsv", 'B', &rows);
+    compare("batch.tsv", 'T', &rows);
 }
 
 #[test]

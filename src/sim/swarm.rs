@@ -164,10 +164,24 @@ fn play(choice: &mut dyn Choice, knobs: Knobs, dice: u64) -> Outcome {
     Outcome { setup, moves, failed, stats: world.stats(), trace: world.trace }
 }
 
-/// Plays a list of moves, as a replay file holds it.
+/// Plays a list of moves, as a replay file holds it; twice, where chance itself is the planted
+/// fault.
 #[must_use]
 pub fn play_moves(moves: &[Move], knobs: Knobs) -> Outcome {
+    let outcome = play_list(moves, knobs, 0);
+    let twice = outcome.failed.is_none() && knobs.sabotage == Some(Sabotage::Dice);
+    if twice && play_list(moves, knobs, 1).trace != outcome.trace {
+        return Outcome { failed: Some(CHANCE.to_owned()), ..outcome };
+    }
+    outcome
+}
+
+/// What is said of a seed or a list that does not give the same run again.
+const CHANCE: &str = "11: the same moves gave another run";
+
+fn play_list(moves: &[Move], knobs: Knobs, dice: u64) -> Outcome {
     let mut world = World::new(knobs);
+    world.throw(dice);
     let played = catch_unwind(AssertUnwindSafe(|| {
         for m in moves {
             world.play(m);
@@ -193,7 +207,7 @@ pub fn run_seed(seed: u64, checks: bool, sabotage: Option<Sabotage>) -> Outcome 
     if seed.is_multiple_of(16) || sabotage == Some(Sabotage::Dice) {
         let again = play(&mut rng.clone(), knobs, 1);
         if again.trace != outcome.trace {
-            let failed = Some("11: the same seed gave another run".to_owned());
+            let failed = Some(CHANCE.to_owned());
             return Outcome { failed, ..outcome };
         }
     }

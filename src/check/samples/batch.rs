@@ -118,14 +118,14 @@ fn inputs() -> Vec<(&'static str, Input)> {
     ]
 }
 
-/// A batch of so many calls, driven by these answers to whoever is waited for.
+/// A batch of these calls, driven by these answers, each to the first who can take it.
 fn driven(facts: &[CallFacts], hooks: Hooks, sequential: bool, inputs: &[Input]) -> Batch {
     let admission = Admission::Go(vec![None; facts.len()]);
     let (mut batch, _) = Batch::open(1, facts, admission, hooks, sequential, FREE);
     for input in inputs {
-        let (op, _) = waited(&batch).expect("somebody is waited for");
-        let stepped = batch.step(op, input.clone(), FREE);
-        assert!(stepped.is_ok(), "{input:?}: {stepped:?}");
+        let open = batch.open_ops();
+        let taken = open.iter().any(|(op, _)| batch.step(*op, input.clone(), FREE).is_ok());
+        assert!(taken, "nobody waits for {input:?}");
         batch.check();
     }
     batch
