@@ -160,7 +160,10 @@ fn b108_each_retry_resets_once_before_new_deltas() {
             b.feed(bodies::finish(op, text("whole")));
             assert_eq!(resets(&b), usize::from(shown), "{kind:?}: reset again");
             let at = |is: &dyn Fn(&Event) -> bool| b.events.iter().position(is);
-            let words = |w: &'static str| move |e: &Event| matches!(e, Event::MessageUpdate(Delta::Text(t)) if t == w);
+            let words = |w: &'static str| {
+                let update = Event::MessageUpdate(Delta::Text(w.to_owned()));
+                move |e: &Event| *e == update
+            };
             let reset = at(&|e| matches!(e, Event::MessageReset));
             assert!(!shown || at(&words("half")) < reset && reset < at(&words("whole")));
             let starts = count(&b, |e| matches!(e, Event::MessageStart(Who::Reply(_))));

@@ -15,6 +15,13 @@ const LONG_FILES: [(&str, &str); 3] = [
     ("src/sim/world.rs", "one world: the moves, the commit and the faults planted in them"),
 ];
 
+/// Lines that a text makes wide: a part of each.
+const WIDE_LINES: [(&str, &str); 3] = [
+    ("src/store/error.rs", "#[error(\""),
+    ("src/transcript/message.rs", "let want = r"),
+    ("src/transcript/outcome.rs", "LOOP_END: &str = \""),
+];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -49,7 +56,8 @@ fn faults(file: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for (n, line) in text.lines().enumerate() {
         let wide = line.chars().count();
-        if wide > COLUMNS_MAX {
+        let excused = WIDE_LINES.iter().any(|(f, part)| *f == file && line.contains(part));
+        if wide > COLUMNS_MAX && !excused {
             faults.push(format!("{file}:{}: {wide} columns", n + 1));
         }
         if line.ends_with(' ') || line.contains('\t') {
@@ -219,7 +227,7 @@ fn rules() -> BTreeSet<String> {
     rules
 }
 
-/// Rules of the pages that number theirs in a list, as `tools#5`; rows of the tables, as `run#R011`.
+/// Rules of the pages that number theirs in a list, as `tools#5`; rows of the tables, `run#R011`.
 fn numbered() -> BTreeSet<String> {
     let mut rules = BTreeSet::new();
     for page in pages() {
