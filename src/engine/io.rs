@@ -1,7 +1,9 @@
 //! What goes into the machine and what comes out of it.
 
+pub use super::ends::{Cause, Fault, FenceRefusal, PolicyRule, Termination};
+pub use super::outcome::{Outcome, Unstarted};
 use super::{batch, reply, run::Run, steer::Drain, steer::QueueKind};
-use crate::base::{FailKind, Failure, Millis, MsgId, OpId, RunId};
+use crate::base::{Failure, Millis, MsgId, OpId, RunId};
 use crate::transcript::{Assistant, Delta, ReplyBody, ToolOutput, User};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -133,97 +135,6 @@ pub enum Verdict {
     Stop,
 }
 
-/// Who or what stopped a run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum Cause {
-    /// A person, a client, a parent run.
-    User,
-    /// The run budget or the settle limit.
-    Timeout,
-    /// The process is being stopped in good order; the run is resumed later.
-    Restart,
-    /// A tool handed the turn over to a continuation: no interruption note.
-    Handoff,
-    /// The client it was tied to has gone.
-    Disconnect,
-}
-
-/// Which part of ours failed a run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum Fault {
-    /// A commit failed: disk full, read-only, damaged.
-    Store,
-    /// The context could not be assembled.
-    Assembly,
-    /// There was nothing to continue from (semantics R1b).
-    NotContinuable,
-    /// The lifecycle refused to launch a tool (trace 25).
-    Launch,
-    /// An invariant broke; the run's session was rebuilt from its records.
-    Broken,
-}
-
-/// How a run ended (decisions 18).
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Termination {
-    /// The loop came to its natural end.
-    Completed {
-        /// The last reply was cut at the output limit.
-        cut: bool,
-    },
-    /// Somebody stopped it.
-    Aborted {
-        /// Who.
-        cause: Cause,
-    },
-    /// The model failed after every retry.
-    ProviderError {
-        /// How.
-        fail: FailKind,
-    },
-    /// A second critical loop in one prompt.
-    ToolLoop,
-    /// A rule ended it.
-    PolicyStop {
-        /// Which.
-        rule: PolicyRule,
-    },
-    /// A newer writer took the session.
-    Superseded {
-        /// The newer run, where it is known.
-        by: Option<RunId>,
-    },
-    /// We failed.
-    Failed {
-        /// Where.
-        fault: Fault,
-    },
-}
-
-/// The rule behind a [`Termination::PolicyStop`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PolicyRule {
-    /// `prepareNextTurn` answered stop.
-    PrepareNextTurn,
-    /// `shouldStopAfterTurn` answered true.
-    ShouldStopAfterTurn,
-}
-
-/// Why the fence refused a commit (semantics 7.4).
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(tag = "code", rename_all = "kebab-case")]
-pub enum FenceRefusal {
-    /// The session's row is gone.
-    SessionEntryMissing,
-    /// The session id, its revision or its active writer is another one.
-    SessionRebound {
-        /// Who writes now, where it is known.
-        by: Option<RunId>,
-    },
-}
-
 /// Everything that can happen to a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Input {
@@ -262,92 +173,6 @@ pub enum Input {
     StoreFailed,
     /// Time has passed.
     Tick,
-}
-
-/// Why an unstarted call has a result all the same (semantics 3.5).
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum Unstarted {
-    /// Unknown tool or unusable arguments; the text is with the reply's checks.
-    Rejected,
-    /// A gate said no.
-    Blocked {
-        /// Its reason, if it gave one.
-        reason: Option<Arc<str>>,
-    },
-    /// Steering arrived before the launch.
-    Steering,
-    /// The batch lifecycle refused a launch.
-    Admission,
-    /// The run was aborted before the call began.
-    Aborted,
-    /// The loop detector blocked the batch because of this call.
-    Loop {
-        /// What it found.
-        finding: super::loops::Finding,
-        /// The run ends with it.
-        second: bool,
-    },
-    /// The loop detector blocked the batch because of another call.
-    LoopOther {
-        /// The run ends with it.
-        second: bool,
-    },
-}
-
-/// What became of a call.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Outcome {
-    /// It ran, or answered while it was being prepared.
-    Tool(Arc<ToolOutput>),
-    /// It did not begin.
-    Unstarted(Unstarted),
-    /// It began and did not stop in time after an abort.
-    Unsettled,
-    /// As it was recorded before a hook was asked that never answered; only told, not recorded.
-    Kept,
-    /// It was running when the process stopped (decisions 7).
-    UnknownAfterStop,
-    /// It had not begun when the process stopped (decisions 7).
-    NotStartedBeforeStop,
-    /// It was running when a newer writer took the session.
-    UnknownAfterTakeover,
-    /// It had not begun when a newer writer took the session.
-    NotStartedBeforeTakeover,
-}
-
-impl Outcome {
-    /// Whether the result is an error.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        match self {
-            Outcome::Tool(output) => output.is_error,
-            Outcome::Unstarted(_)
-            | Outcome::Unsettled
-            | Outcome::UnknownAfterStop
-            | Outcome::NotStartedBeforeStop
-            | Outcome::UnknownAfterTakeover
-            | Outcome::NotStartedBeforeTakeover => true,
-            Outcome::Kept => false,
-        }
-    }
-
-    /// Whether the result asks for the end of the run (semantics 3.6).
-    #[must_use]
-    pub fn terminates(&self) -> bool {
-        match self {
-            Outcome::Tool(output) => output.terminate,
-            Outcome::Unstarted(
-                Unstarted::Loop { second, .. } | Unstarted::LoopOther { second },
-            ) => *second,
-            Outcome::Unstarted(_)
-            | Outcome::Unsettled
-            | Outcome::Kept
-            | Outcome::UnknownAfterStop
-            | Outcome::NotStartedBeforeStop
-            | Outcome::UnknownAfterTakeover
-            | Outcome::NotStartedBeforeTakeover => false,
-        }
-    }
 }
 
 /// One line of the log: committed before anything is told or done.

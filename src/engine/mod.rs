@@ -14,9 +14,11 @@
 
 pub mod batch;
 mod close;
+mod ends;
 mod flow;
 pub mod io;
 pub mod loops;
+mod outcome;
 pub mod replay;
 pub mod reply;
 pub mod run;

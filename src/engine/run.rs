@@ -269,6 +269,8 @@ pub fn step(state: Run, input: Input, now: Millis) -> Step {
     match (&state.phase, &input) {
         (Phase::Idle, Input::Submit(_)) => return submit(state, input, now),
         (Phase::Idle, _) => return Step::refuse(state, Refusal::NotStarted),
+        // The commit that carried the end was refused: the end is another one, and is told now.
+        (Phase::Ended(end), Input::Fenced(_) | Input::StoreFailed) if stored(end) => {}
         (Phase::Ended(_), _) => return Step::refuse(state, over(&input)),
         (_, Input::Submit(_)) => return Step::refuse(state, Refusal::Busy),
         (_, _) => {}
@@ -298,6 +300,11 @@ pub fn step(state: Run, input: Input, now: Millis) -> Step {
         }
         Input::Tick => on_tick(state, now),
     }
+}
+
+/// Whether an end was to be committed by the run itself.
+fn stored(end: &Termination) -> bool {
+    !matches!(end, Termination::Superseded { .. } | Termination::Failed { fault: Fault::Store })
 }
 
 fn over(input: &Input) -> Refusal {

@@ -158,11 +158,18 @@ impl Queues {
         drained.chain(steer).chain(follow).collect()
     }
 
-    /// Asserts the bounds of this part of the state.
+    /// Asserts the bounds of this part of the state. What returns to a queue may pass the bound
+    /// for new messages, but not by more than what can be on its way.
     pub fn check(&self) {
-        assert!(self.steer.len() <= 2 * QUEUE_MAX, "the steering queue passed its limit");
-        assert!(self.follow.len() <= 2 * QUEUE_MAX, "the follow-up queue passed its limit");
-        assert!(self.pending.len() <= 2 * QUEUE_MAX, "drained messages passed their limit");
+        assert!(self.steer.len() <= 2 * QUEUE_MAX, "14: the steering queue passed its limit");
+        assert!(self.follow.len() <= 2 * QUEUE_MAX, "14: the follow-up queue passed its limit");
+        assert!(self.pending.len() <= 2 * QUEUE_MAX, "14: drained messages passed their limit");
+    }
+
+    /// Plants a fault: the bound is not kept.
+    #[cfg(any(test, fuzzing, feature = "sim"))]
+    pub fn overfill(&mut self) {
+        self.steer.extend((0..=2 * QUEUE_MAX as u64).map(|n| MsgId(1_000_000 + n)));
     }
 }
 

@@ -113,7 +113,6 @@ impl Reactor {
     }
 
     /// A handle for threads that report to this loop.
-    #[must_use]
     pub fn reporter(&self) -> impl Fn(Report) -> bool + Send + use<> {
         let (sender, waker) = self.links.reporter();
         move |report| sender.send(report).is_ok() && waker.wake().is_ok()

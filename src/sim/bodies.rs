@@ -7,6 +7,8 @@ use crate::transcript::{
     ToolOutput, User,
 };
 use serde_json::Map;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A person's message.
@@ -52,6 +54,61 @@ pub struct CallShape {
     pub poll: bool,
     /// It cannot run.
     pub rejected: Option<RejectKind>,
+}
+
+/// What friends say again and again: made once, since a world makes millions of them.
+#[derive(Debug)]
+pub struct Stock {
+    /// A good reply.
+    pub fine: Arc<ReplyBody>,
+    /// A good result.
+    pub good: Arc<ToolOutput>,
+    /// A failed result.
+    pub bad: Arc<ToolOutput>,
+    /// A result that asks for the end of the run.
+    pub last: Arc<ToolOutput>,
+    calls: BTreeMap<[u8; 4], Arc<ReplyBody>>,
+}
+
+thread_local! {
+    static STOCK: RefCell<Stock> = RefCell::new(Stock::default());
+}
+
+/// Lends this thread's stock.
+pub fn stock<R>(take: impl FnOnce(&mut Stock) -> R) -> R {
+    STOCK.with_borrow_mut(take)
+}
+
+impl Default for Stock {
+    fn default() -> Stock {
+        Stock {
+            fine: text("fine"),
+            good: Arc::new(ToolOutput::text("ok")),
+            bad: Arc::new(ToolOutput::error("no")),
+            last: Arc::new(ToolOutput { terminate: true, ..ToolOutput::text("last") }),
+            calls: BTreeMap::new(),
+        }
+    }
+}
+
+impl Stock {
+    /// A reply with so many calls; which must run alone and which cannot run, bit by bit.
+    pub fn calls(&mut self, count: u8, sequential: u8, rejected: u8, args: u8) -> Arc<ReplyBody> {
+        let count = count.clamp(1, 4);
+        let bit = |bits: u8, i: u8| bits & (1 << (i % 8)) != 0;
+        let shape = |i: u8| {
+            let kind = if i.is_multiple_of(2) { RejectKind::Unknown } else { RejectKind::Invalid };
+            CallShape {
+                args: u64::from(args),
+                sequential: bit(sequential, i),
+                poll: false,
+                rejected: bit(rejected, i).then_some(kind),
+            }
+        };
+        let make = || calls(&(0..count).map(shape).collect::<Vec<_>>());
+        let key = [count, sequential, rejected, args];
+        Arc::clone(self.calls.entry(key).or_insert_with(make))
+    }
 }
 
 /// A reply that asks for tools.

@@ -9,11 +9,14 @@
 //! A run records its moves. They name operations relatively ("the second open one"), so that a
 //! shorter list keeps its meaning, and shrinking gets to the point.
 
+mod acts;
 pub mod bodies;
 mod checks;
 #[cfg(feature = "sim")]
 pub mod command;
+mod friends;
 pub mod moves;
+mod recovery;
 pub mod render;
 pub mod replay;
 pub mod sabotage;

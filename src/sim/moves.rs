@@ -19,10 +19,10 @@ pub enum Move {
     Cancel(u8),
     /// Somebody stops the run.
     Abort(u8),
-    /// A newer run takes the session; the old one does not know it yet.
+    /// A newer run takes the session.
     Supersede,
-    /// The old run is told that it was superseded.
-    TellOld,
+    /// The superseded run tries to write all the same.
+    LateCommit,
     /// So many milliseconds pass.
     Wait(u16),
     /// Time passes until the next appointment, and is ticked.

@@ -2,35 +2,21 @@
 
 use super::bodies;
 use super::checks::{self, Fate};
+use super::friends::{Friend, gate, history, model_says, note_friend, tool_says};
 use super::moves::{Move, Reply};
 use super::sabotage::Sabotage;
 use super::store::{MemStore, Refused};
 use crate::base::limits::QUEUE_MAX;
-use crate::base::{Failure, Millis, MsgId, OpId, RunId};
+use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::replay::Interruption;
 use crate::engine::{
-    Act, Assembled, Cause, Entry, Event, Hook, Input, Ledger, Outcome, QueueKind, Record, Refusal,
-    Run, Setup, Step, Submit, Unstarted, Verdict, batch, reply, step,
+    Act, Cause, Entry, Event, Input, Ledger, Outcome, QueueKind, Record, Refusal, Run, Setup, Step,
+    Submit, Unstarted, Verdict, batch, step,
 };
 use crate::model::wire::request::{Compat, Encoder};
-use crate::transcript::{
-    Delta, Door, Message, ModelName, RejectKind, StopReason, ToolOutput, Write,
-};
+use crate::transcript::{Door, Message, ModelName, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Somebody who owes an answer.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum Friend {
-    Claim,
-    Assemble,
-    Hook(Hook),
-    Model { begun: bool, cut: bool },
-    Batch,
-    Gate(u16),
-    Tool { call: u16, entered: bool, cut: bool },
-    After(Outcome),
-}
 
 /// A run that this process believes in.
 #[derive(Clone, Debug)]
@@ -41,12 +27,12 @@ pub struct Live {
     pub(super) ledger: Ledger,
     pub(super) open: Vec<(OpId, Friend)>,
     /// Calls of the current batch that a gate blocked.
-    blocked: BTreeSet<u16>,
+    pub(super) blocked: BTreeSet<u16>,
     /// Calls of the current batch that have begun.
-    begun: BTreeSet<u16>,
+    pub(super) begun: BTreeSet<u16>,
     /// Operations whose tool was started.
-    started: BTreeSet<OpId>,
-    batches: u32,
+    pub(super) started: BTreeSet<OpId>,
+    pub(super) batches: u32,
 }
 
 /// How a world is run.
@@ -82,19 +68,19 @@ pub struct World {
     pub(super) knobs: Knobs,
     pub(super) store: MemStore,
     pub(super) live: Option<Live>,
-    /// A superseded run that does not know it yet.
-    pub(super) old: Option<Live>,
+    /// A superseded run, and the door through which it would still write.
+    pub(super) old: Option<(RunId, Door)>,
     pub(super) fates: BTreeMap<MsgId, Fate>,
     pub(super) told: BTreeMap<RunId, u32>,
     pub(super) crashed_runs: BTreeSet<RunId>,
     /// Known outcomes of the open batch, by text: they must survive (15).
-    known: BTreeMap<u16, String>,
+    pub(super) known: BTreeMap<u16, String>,
     /// The ledger of effects: how often each tool really began.
-    effects: BTreeMap<(RunId, u32, u16), u32>,
-    encoder: Encoder,
-    sent: usize,
-    crash_at: Option<u8>,
-    next_run: u32,
+    pub(super) effects: BTreeMap<(RunId, u32, u16), u32>,
+    pub(super) encoder: Encoder,
+    pub(super) sent: usize,
+    pub(super) crash_at: Option<u8>,
+    pub(super) next_run: u32,
     next_msg: u64,
     /// A hash over everything that was recorded, told and started.
     pub trace: u64,
@@ -137,7 +123,7 @@ impl World {
         self.stats
     }
 
-    fn sabotaged(&self, by: Sabotage) -> bool {
+    pub(super) fn sabotaged(&self, by: Sabotage) -> bool {
         self.knobs.sabotage == Some(by)
     }
 
@@ -146,7 +132,7 @@ impl World {
         3 * QUEUE_MAX
     }
 
-    fn busy(&self) -> bool {
+    pub(super) fn busy(&self) -> bool {
         self.live.as_ref().is_some_and(|live| !checks::idle(live))
     }
 
@@ -160,7 +146,7 @@ impl World {
             Move::Cancel(n) => self.take_back(*n),
             Move::Abort(n) => self.feed(Input::Abort(cause(*n))),
             Move::Supersede => self.supersede(),
-            Move::TellOld => self.tell_old(),
+            Move::LateCommit => self.late_commit(),
             Move::Wait(ms) => self.now = self.now.plus(u64::from(*ms)),
             Move::Due => self.due(),
             Move::Tick => self.feed(Input::Tick),
@@ -197,7 +183,7 @@ impl World {
         self.start_run(entry, prompts);
     }
 
-    fn start_run(&mut self, entry: Entry, prompts: u64) {
+    pub(super) fn start_run(&mut self, entry: Entry, prompts: u64) {
         let id = RunId::new(format!("r{}", self.next_run));
         self.next_run += 1;
         self.stats.runs += 1;
@@ -230,6 +216,11 @@ impl World {
         }
         let (id, body) = self.message();
         self.feed(Input::Message { id, kind, body });
+        if self.sabotaged(Sabotage::Overfill)
+            && let Some(live) = &mut self.live
+        {
+            live.run.core.queues.overfill();
+        }
     }
 
     fn take_back(&mut self, n: u8) {
@@ -241,24 +232,39 @@ impl World {
         self.feed(Input::Cancel(id));
     }
 
-    /// A newer run claims the session in this process; the old one is not told yet.
+    /// A newer run takes the session in this process: the old one ends first, and its acts are
+    /// dropped, before the claim is given away.
     fn supersede(&mut self) {
         if !self.busy() || self.store.writer.is_none() {
             return;
         }
-        if self.old.is_some() {
-            self.tell_old();
-        }
-        self.old = self.live.take();
+        let by = RunId::new(format!("r{}", self.next_run));
+        let planted = self.sabotaged(Sabotage::ActAfterEnd);
+        let before = if planted { self.live.clone() } else { None };
+        self.feed(Input::Superseded(by));
+        self.old = self.live.take().map(|live| (live.id, live.door));
         self.start_run(Entry::Prompt, 1);
+        if planted {
+            let keep = std::mem::replace(&mut self.live, before);
+            self.run_tool(OpId(9_999), 0);
+            self.live = keep;
+        }
     }
 
-    fn tell_old(&mut self) {
-        let Some(old) = self.old.take() else { return };
-        let by = self.live.as_ref().map_or_else(|| RunId::new("gone"), |l| l.id.clone());
-        let keep = self.live.replace(old);
-        self.feed(Input::Superseded(by));
-        self.live = keep;
+    /// 2: what a superseded run still wants to write is refused, and changes nothing.
+    fn late_commit(&mut self) {
+        let Some((old, door)) = &mut self.old else { return };
+        if self.store.writer.as_ref() == Some(old) {
+            return;
+        }
+        let message = Message::User(crate::transcript::User::clone(&bodies::user("late")));
+        let writes = door.append(message, self.now);
+        let (before, old) = (self.store.messages.len(), old.clone());
+        let done = self.store.commit(Some(&old), &writes);
+        if self.knobs.checks {
+            let same = self.store.messages.len() == before;
+            assert!(done.is_err() && same, "2: a stale writer's commit was taken");
+        }
     }
 
     fn announce(&mut self) {
@@ -278,7 +284,7 @@ impl World {
         let _ = self.store.commit(None, &writes);
     }
 
-    fn due(&mut self) {
+    pub(super) fn due(&mut self) {
         let due = self.live.as_ref().and_then(|live| live.run.due());
         if let Some((at, _)) = due {
             self.now = self.now.max(at);
@@ -286,23 +292,12 @@ impl World {
         }
     }
 
-    /// The nth open friend answers; an old run's friends come behind the live one's.
+    /// The nth open friend answers.
     fn answer(&mut self, n: u8, reply: &Reply) {
-        let mine = self.live.as_ref().map_or(0, |l| l.open.len());
-        let others = self.old.as_ref().map_or(0, |l| l.open.len());
-        if mine + others == 0 {
-            return;
+        let open = self.live.as_ref().map_or(0, |l| l.open.len());
+        if open > 0 {
+            self.friend_says(usize::from(n) % open, reply);
         }
-        let n = usize::from(n) % (mine + others);
-        if n < mine {
-            return self.friend_says(n, reply);
-        }
-        // The old run goes on working until it is told, or until the fence tells it.
-        let keep = self.live.take();
-        self.live = self.old.take();
-        self.friend_says(n - mine, reply);
-        self.old = self.live.take().filter(|old| !checks::idle(old));
-        self.live = keep;
     }
 
     fn stale(&mut self, n: u8, reply: &Reply) {
@@ -318,7 +313,7 @@ impl World {
         self.feed(input);
     }
 
-    fn friend_says(&mut self, n: usize, says: &Reply) {
+    pub(super) fn friend_says(&mut self, n: usize, says: &Reply) {
         let Some(live) = &mut self.live else { return };
         let (op, friend) = live.open[n].clone();
         let good = !matches!(says, Reply::Bad | Reply::Special);
@@ -327,7 +322,9 @@ impl World {
             Friend::Assemble if matches!(says, Reply::Special) => Input::AssemblyFailed(op),
             Friend::Assemble => Input::Assembled(op, history(&self.store)),
             Friend::Hook(_) => Input::Hooked(op, if good { Verdict::Go } else { Verdict::Stop }),
-            Friend::Model { begun, cut } => Input::Reply(op, model_says(says, begun, cut)),
+            Friend::Model { begun, cut } => {
+                Input::Reply(op, bodies::stock(|stock| model_says(stock, says, begun, cut)))
+            }
             Friend::Batch => Input::Call(op, batch::Input::Gated(gate(good))),
             Friend::Gate(call) => {
                 if !good {
@@ -336,7 +333,9 @@ impl World {
                 let lifted = self.knobs.sabotage == Some(Sabotage::Unblock);
                 Input::Call(op, batch::Input::Gated(gate(good || lifted)))
             }
-            Friend::Tool { entered, .. } => Input::Call(op, tool_says(says, entered)),
+            Friend::Tool { entered, .. } => {
+                Input::Call(op, bodies::stock(|stock| tool_says(stock, says, entered)))
+            }
             Friend::After(outcome) => Input::Call(op, batch::Input::Judged(outcome)),
         };
         note_friend(live, op, &input);
@@ -344,7 +343,7 @@ impl World {
     }
 
     /// Feeds one input to the live run: step, commit, tell, act, with a crash where one is armed.
-    fn feed(&mut self, input: Input) {
+    pub(super) fn feed(&mut self, input: Input) {
         let Some(live) = &mut self.live else { return };
         self.stats.steps += 1;
         let before = self.knobs.checks.then(|| live.run.clone());
@@ -443,6 +442,9 @@ impl World {
         self.store.commit(Some(&id), &writes)?;
         let lost = self.sabotaged(Sabotage::LoseRecord);
         let Some(live) = &mut self.live else { return Ok(()) };
+        if !self.knobs.checks {
+            return Ok(());
+        }
         for record in &append {
             if !(lost && matches!(record, Record::Launch(_))) {
                 live.ledger.apply(record);
@@ -545,190 +547,6 @@ impl World {
         }
     }
 
-    /// Starts acts in order; stops after `cut` of them.
-    fn start_all(&mut self, act: &[Act], cut: Option<usize>) {
-        for (i, act) in act.iter().enumerate() {
-            if cut.is_some_and(|k| i >= k) {
-                return;
-            }
-            self.start(act);
-        }
-    }
-
-    fn start(&mut self, act: &Act) {
-        let checks = self.knobs.checks;
-        let Some(live) = &mut self.live else { return };
-        let friend = match act {
-            Act::Assemble(op) => (*op, Friend::Assemble),
-            Act::AskHook(op, hook) => (*op, Friend::Hook(*hook)),
-            Act::CallModel(op) => {
-                let op = *op;
-                live.open.push((op, Friend::Model { begun: false, cut: false }));
-                if checks {
-                    assert!(self.store.owed.is_empty(), "1: a request with open calls");
-                    self.prefix();
-                }
-                return;
-            }
-            Act::CancelModel(op) | Act::CancelTool(op) => {
-                for (open, friend) in &mut live.open {
-                    if let (true, Friend::Model { cut, .. } | Friend::Tool { cut, .. }) =
-                        (open == op, friend)
-                    {
-                        *cut = true;
-                    }
-                }
-                return;
-            }
-            Act::AskBatch(op) => (*op, Friend::Batch),
-            Act::AskCall(op, call) => (*op, Friend::Gate(*call)),
-            Act::RunTool(op, call) => {
-                let (op, call) = (*op, *call);
-                self.run_tool(op, call);
-                return;
-            }
-            Act::AskAfter(op, _, outcome) | Act::AskOutcome(op, _, outcome) => {
-                (*op, Friend::After(outcome.clone()))
-            }
-        };
-        live.open.push(friend);
-    }
-
-    /// 6: a tool begins after its record, once. 10: a blocked one does not. 3: nor does one of a
-    /// run that is over.
-    fn run_tool(&mut self, op: OpId, call: u16) {
-        let checks = self.knobs.checks;
-        let Some(live) = &mut self.live else { return };
-        live.open.push((op, Friend::Tool { call, entered: false, cut: false }));
-        *self.effects.entry((live.id.clone(), live.batches, call)).or_default() += 1;
-        if !checks {
-            return;
-        }
-        let recorded = self.store.calls.get(usize::from(call)).is_some_and(|c| c.launched);
-        assert!(recorded, "6: a tool began before its record was stored");
-        assert!(live.started.insert(op), "6: {op:?} was started twice");
-        assert!(!live.blocked.contains(&call), "10: a blocked call was started");
-        assert_eq!(self.store.writer.as_ref(), Some(&live.id), "3: a stale run started a tool");
-        let times = self.effects[&(live.id.clone(), live.batches, call)];
-        assert_eq!(times, 1, "6: call {call} began {times} times");
-    }
-
-    /// 13: what was sent before is the beginning of what is sent now.
-    fn prefix(&mut self) {
-        let before = self.encoder.bytes().to_vec();
-        for message in &self.store.messages[self.sent..] {
-            self.encoder.push(message);
-        }
-        self.sent = self.store.messages.len();
-        if self.sabotaged(Sabotage::RewritePrefix) && self.sent > 3 {
-            let mut other = Encoder::new(Compat::default());
-            for message in &self.store.messages[1..] {
-                other.push(message);
-            }
-            self.encoder = other;
-        }
-        assert!(self.encoder.bytes().starts_with(&before), "13: the prefix was rewritten");
-    }
-
-    /// The process dies. What was committed stays; everything else is gone.
-    fn crash(&mut self) {
-        self.stats.crashes += 1;
-        self.crash_at = None;
-        self.store.fail_next = false;
-        for run in [self.live.take(), self.old.take()].into_iter().flatten() {
-            self.crashed_runs.insert(run.id);
-        }
-        if self.knobs.checks {
-            checks::messages(self);
-        }
-        self.restart();
-    }
-
-    /// The next process makes the session whole before anything new begins.
-    fn restart(&mut self) {
-        let sabotage = self.knobs.sabotage;
-        if sabotage == Some(Sabotage::LoseQueue) {
-            self.store.queue.clear();
-        }
-        if sabotage == Some(Sabotage::ForgetOutcome) {
-            for call in &mut self.store.calls {
-                call.output = None;
-            }
-        }
-        let Some(run) = self.store.writer.clone() else { return };
-        if sabotage == Some(Sabotage::HalfRecovery) {
-            return;
-        }
-        let calls = self.store.calls.clone();
-        if sabotage == Some(Sabotage::RunAgain) {
-            for (i, call) in calls.iter().enumerate() {
-                if call.launched && call.output.is_none() {
-                    let i = u16::try_from(i).unwrap_or(0);
-                    let key = self.effects.keys().rev().find(|k| k.0 == run && k.2 == i).cloned();
-                    if let Some(key) = key {
-                        *self.effects.entry(key).or_default() += 1;
-                    }
-                }
-            }
-        }
-        let launched: Vec<u16> = (0u16..)
-            .zip(&calls)
-            .filter(|(_, c)| c.launched && c.output.is_none() && !c.stored)
-            .map(|(i, _)| i)
-            .collect();
-        let mut door = Door::resume(ModelName::default(), u64::from(self.next_run), calls, vec![]);
-        let writes = door.close_interrupted(Interruption::ProcessStopped, self.now);
-        let writes = writes.unwrap_or_default();
-        let at = self.store.messages.len();
-        let done = self.store.commit(Some(&run), &writes);
-        assert!(done.is_ok(), "12: recovery was refused: {done:?}");
-        if self.knobs.checks {
-            self.recovered(at, &launched);
-        }
-    }
-
-    /// 6 and 15: what ran is unknown, what is known stays known, and nothing ran again.
-    fn recovered(&self, at: usize, launched: &[u16]) {
-        for times in self.effects.values() {
-            assert!(*times <= 1, "6: a tool was run again after a crash");
-        }
-        let told: String = self.store.messages[at..].iter().map(|m| format!("{m:?}\n")).collect();
-        let unknown = told.matches("Outcome unknown: the process stopped").count();
-        assert_eq!(unknown, launched.len(), "15: {launched:?} were running");
-    }
-
-    /// Faults off: everything must come to its end within a bound.
-    pub fn settle(&mut self) {
-        self.crash_at = None;
-        self.store.fail_next = false;
-        for _ in 0..4_000 {
-            if self.old.is_some() {
-                self.tell_old();
-                continue;
-            }
-            let Some(live) = &self.live else { break };
-            if checks::idle(live) {
-                break;
-            }
-            match live.open.first() {
-                Some((_, Friend::Tool { entered: true, .. } | Friend::Model { .. })) => {
-                    self.friend_says(0, &Reply::Odd(0));
-                }
-                Some(_) => self.friend_says(0, &Reply::Good),
-                None => self.due(),
-            }
-            if self.knobs.checks {
-                checks::after_step(self);
-            }
-        }
-        let busy = self.busy();
-        assert!(!busy, "12: the run did not settle: {:?}", self.live.as_ref().map(|l| &l.run));
-        self.restart();
-        if self.knobs.checks {
-            checks::settled(self);
-        }
-    }
-
     /// Sets what the `dice` sabotage adds.
     pub(super) fn throw(&mut self, dice: u64) {
         self.dice = dice;
@@ -756,90 +574,5 @@ fn cause(n: u8) -> Cause {
         2 => Cause::Restart,
         3 => Cause::Handoff,
         _ => Cause::Disconnect,
-    }
-}
-
-fn gate(good: bool) -> batch::Gate {
-    if good { batch::Gate::Allow } else { batch::Gate::Block(None) }
-}
-
-fn history(store: &MemStore) -> Assembled {
-    match store.messages.last() {
-        None => Assembled::EmptyHistory,
-        Some(Message::Assistant(_)) => Assembled::AfterAssistant,
-        Some(Message::ToolResult(_)) => Assembled::AfterResult,
-        Some(_) => Assembled::AfterUser,
-    }
-}
-
-fn model_says(says: &Reply, begun: bool, cut: bool) -> reply::Input {
-    let failed = |kind| reply::Input::Failed(Failure::new(kind, "sim"), None);
-    if cut && !matches!(says, Reply::Good) {
-        return failed(crate::base::FailKind::Network);
-    }
-    match says {
-        _ if !begun && !matches!(says, Reply::Fail(_) | Reply::Odd(_)) => {
-            reply::Input::Delta(Delta::Start)
-        }
-        Reply::Good | Reply::Terminate => reply::Input::Done(bodies::text("fine")),
-        Reply::Piece => reply::Input::Delta(Delta::Text("x".into())),
-        Reply::Bad => reply::Input::Alive,
-        Reply::Special => failed(crate::base::FailKind::ServerError),
-        Reply::Fail(kind) => failed(*kind),
-        Reply::Odd(0) => reply::Input::Done(bodies::text("fine")),
-        Reply::Odd(n) => {
-            let stop = if n % 2 == 0 { StopReason::Length } else { StopReason::Stop };
-            let text = if n % 3 == 0 { "cut" } else { "" };
-            let message = bodies::assistant(vec![crate::transcript::Block::text(text)], stop);
-            let body = crate::transcript::ReplyBody::new(message, vec![], vec![]);
-            reply::Input::Done(Arc::new(body))
-        }
-        Reply::Calls { count, sequential, rejected, args } => {
-            let bit = |bits: &u8, i: u8| bits & (1 << (i % 8)) != 0;
-            let shape = |i: u8| bodies::CallShape {
-                args: u64::from(*args),
-                sequential: bit(sequential, i),
-                poll: false,
-                rejected: bit(rejected, i).then_some(if i.is_multiple_of(2) {
-                    RejectKind::Unknown
-                } else {
-                    RejectKind::Invalid
-                }),
-            };
-            let count = (*count).clamp(1, 4);
-            reply::Input::Done(bodies::calls(&(0..count).map(shape).collect::<Vec<_>>()))
-        }
-    }
-}
-
-fn tool_says(says: &Reply, entered: bool) -> batch::Input {
-    let done = |output| batch::Input::Done(Arc::new(output), 1);
-    match says {
-        Reply::Special if entered => batch::Input::Process { pgid: 7, started: 7 },
-        Reply::Special => batch::Input::LaunchRefused,
-        Reply::Bad => done(ToolOutput::error("no")),
-        Reply::Piece if entered => batch::Input::Update(Arc::new(ToolOutput::text(".."))),
-        _ if !entered => batch::Input::Entered,
-        Reply::Terminate => done(ToolOutput { terminate: true, ..ToolOutput::text("last") }),
-        Reply::Good | Reply::Piece | Reply::Calls { .. } | Reply::Fail(_) | Reply::Odd(_) => {
-            done(ToolOutput::text("ok"))
-        }
-    }
-}
-
-/// Keeps the friends' own state: a model that has begun, a tool that was entered.
-fn note_friend(live: &mut Live, op: OpId, input: &Input) {
-    for (open, friend) in &mut live.open {
-        if *open != op {
-            continue;
-        }
-        match (friend, input) {
-            (Friend::Model { begun, .. }, Input::Reply(_, reply::Input::Delta(_))) => *begun = true,
-            (Friend::Tool { entered, call, .. }, Input::Call(_, batch::Input::Entered)) => {
-                *entered = true;
-                live.begun.insert(*call);
-            }
-            _ => {}
-        }
     }
 }

@@ -4,6 +4,7 @@
 pub mod cap;
 pub mod check;
 pub mod coerce;
+pub mod diff;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod fuzz;
 pub mod judge;

@@ -1,7 +1,7 @@
 //! Where an edit belongs and how it is put there (tools#9). All edits are located in the original
 //! text; a tolerant search only locates, and what is not replaced stays as it was, byte by byte.
 
-use similar::TextDiff;
+pub use super::diff::{Diff, diff};
 use std::{fmt, ops::Range};
 use unicode_normalization::{
     IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfkc_quick,
@@ -15,9 +15,6 @@ const NEAR_LIKENESS: f32 = 0.45;
 /// Lines that are compared when nearest ones are looked for, and the longest of them.
 const NEAR_LINES_MAX: usize = 2_000;
 const NEAR_CHARS_MAX: usize = 160;
-/// Texts beyond this size or number of lines get no diff.
-const DIFF_BYTES_MAX: usize = 1 << 20;
-const DIFF_LINES_MAX: usize = 20_000;
 
 /// One replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -375,50 +372,12 @@ fn nearest(original: &str, old: &str) -> Vec<(usize, String)> {
     candidates.retain(|line| !line.is_empty() && line.len() <= NEAR_CHARS_MAX);
     candidates.sort_unstable();
     candidates.dedup();
-    let close = similar::get_close_matches(wanted, &candidates, NEAR_MAX, NEAR_LIKENESS);
+    let close = super::diff::close(wanted, &candidates, NEAR_MAX, NEAR_LIKENESS);
     let numbered = close.into_iter().map(|text| {
         let index = lines.iter().position(|line| *line == text).unwrap_or(0);
         (index + 1, text.to_owned())
     });
     numbered.collect()
-}
-
-/// How two texts differ.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Diff {
-    /// For people: changed lines with their numbers and some around them.
-    pub diff: String,
-    /// In unified form.
-    pub patch: String,
-    /// The first line of the new text that is not in the old one at its place, from 1.
-    pub first_changed_line: Option<usize>,
-}
-
-/// The diff of two texts; none where they are too large to be worth one.
-#[must_use]
-pub fn diff(path: &str, old: &str, new: &str) -> Option<Diff> {
-    let large = |text: &str| text.len() > DIFF_BYTES_MAX || text.lines().count() > DIFF_LINES_MAX;
-    if large(old) || large(new) {
-        return None;
-    }
-    let changes =
-        TextDiff::configure().algorithm(similar::Algorithm::Histogram).diff_lines(old, new);
-    let patch = changes.unified_diff().context_radius(3).header(path, path).to_string();
-    let mut out = Diff { patch, ..Diff::default() };
-    for group in changes.grouped_ops(3) {
-        if !out.diff.is_empty() {
-            out.diff.push_str("...\n");
-        }
-        for change in group.iter().flat_map(|op| changes.iter_changes(op)) {
-            let line = change.new_index().or(change.old_index()).unwrap_or(0) + 1;
-            if change.tag() != similar::ChangeTag::Equal {
-                out.first_changed_line.get_or_insert(line);
-            }
-            let text = change.value().trim_end_matches(['\n', '\r']);
-            out.diff.push_str(&format!("{}{line} {text}\n", change.tag()));
-        }
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One change of what is stored. The store executes them in order, in one transaction.
+// Entries are by far the most common kind: a box would cost more than it saves.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Write {
     /// A run is accepted.

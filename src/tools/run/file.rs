@@ -172,7 +172,7 @@ pub fn meant(path: &Path) -> Meant {
     }
     names.sort_unstable();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let close = similar::get_close_matches(name.as_ref(), &names, CLOSE_MAX, CLOSE_LIKENESS);
+    let close = crate::tools::diff::close(name.as_ref(), &names, CLOSE_MAX, CLOSE_LIKENESS);
     meant.close = close.into_iter().map(str::to_owned).collect();
     meant.same.sort_unstable();
     meant

@@ -93,6 +93,6 @@ fn diffs_name_the_first_changed_line() {
     assert_eq!(diff.first_changed_line, Some(2));
     assert_eq!(diff.diff, " 1 a\n-2 b\n+2 B\n 3 c\n");
     assert!(diff.patch.starts_with("--- f.txt\n+++ f.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"));
-    assert_eq!(super::diff("f", "a", &"x".repeat(DIFF_BYTES_MAX + 1)), None);
-    assert_eq!(super::diff("f", "a", &"\n".repeat(DIFF_LINES_MAX + 1)), None);
+    assert_eq!(super::diff("f", "a", &"x".repeat(crate::tools::diff::BYTES_MAX + 1)), None);
+    assert_eq!(super::diff("f", "a", &"\n".repeat(crate::tools::diff::LINES_MAX + 1)), None);
 }
