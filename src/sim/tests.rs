@@ -59,7 +59,7 @@ fn replays() -> Vec<(String, Replay)> {
 #[test]
 fn seeds_pass() {
     let (mut steps, mut crashes, mut refused) = (0, 0, 0);
-    for seed in 0..400 {
+    for seed in 0..1_000 {
         let outcome = quiet(|| run_seed(seed, true, None));
         assert_eq!(outcome.failed, None, "seed {seed}");
         steps += outcome.stats.steps;
@@ -71,7 +71,7 @@ fn seeds_pass() {
 
 #[test]
 fn a_seed_gives_the_same_run_again() {
-    for seed in 0..60 {
+    for seed in 0..100 {
         let (one, two) = (run_seed(seed, true, None), run_seed(seed, true, None));
         assert_eq!(one.trace, two.trace, "seed {seed}");
         assert_eq!(one.moves, two.moves, "seed {seed}");
@@ -90,8 +90,10 @@ fn caught(sabotage: Sabotage) -> (u64, Outcome) {
 /// The invariant that a fault is planted against, as its comment has it.
 fn invariant(sabotage: Sabotage) -> &'static [&'static str] {
     match sabotage {
-        Sabotage::SkipResult | Sabotage::ReorderResults => &["1"],
-        Sabotage::IgnoreFence => &["2", "1", "3", "4"],
+        // A result that is missing is missed by the log before the pairing is asked for it.
+        Sabotage::SkipResult => &["1", "11"],
+        Sabotage::ReorderResults => &["1"],
+        Sabotage::IgnoreFence => &["2"],
         Sabotage::ActAfterEnd => &["3"],
         Sabotage::EndTwice | Sabotage::EndNever => &["4"],
         Sabotage::LoseQueue | Sabotage::DoubleMessage => &["5"],
@@ -202,7 +204,7 @@ fn scripts() -> Vec<(String, Replay)> {
         (
             "superseded",
             off,
-            begun(&[tools(2, 0, 0), good(0), Move::Supersede, good(0), Move::TellOld, good(0)]),
+            begun(&[tools(2, 0, 0), good(0), Move::Supersede, good(0), Move::LateCommit, good(0)]),
         ),
         (
             "hooks",
