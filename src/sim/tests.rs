@@ -269,10 +269,12 @@ fn scripts_pass_without_a_crash() {
     }
 }
 
+type Entry = fn(&[u8]);
+
 /// What fuzzers have found or should begin with, through the same entries.
 #[test]
 fn corpora_pass() {
-    let targets: [(&str, fn(&[u8])); 6] = [
+    let targets: [(&str, Entry); 6] = [
         ("engine", |data| assert_eq!(run_bytes(data).failed, None)),
         ("stream", crate::model::fuzz::fuzz_stream),
         ("args", crate::tools::fuzz::fuzz_args),
