@@ -2,4 +2,11 @@
 
 mod bench;
 mod patience;
+mod cases;
+mod ends;
+mod layers;
+mod samples;
+mod tables;
+mod tidy;
 mod traces;
+mod walk;

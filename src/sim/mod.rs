@@ -23,6 +23,8 @@ pub mod sabotage;
 mod shrink;
 pub mod store;
 pub mod swarm;
+#[cfg(test)]
+mod tests;
 pub mod world;
 
 pub use moves::Move;
