@@ -135,7 +135,9 @@ fn tools_make_a_round_trip() {
         for (i, word) in ["one", "two"].into_iter().enumerate() {
             let args = json!({"command": format!("echo {word}")}).to_string();
             let function = json!({"name": "exec", "arguments": args});
-            let call = json!({"index": i, "id": format!("call_{word}"), "type": "function", "function": function});
+            let id = format!("call_{word}");
+            let kind = "function";
+            let call = json!({"index": i, "id": id, "type": kind, "function": function});
             event(stream, json!({"tool_calls": [call]}), None);
         }
         event(stream, json!({}), Some("tool_calls"));

@@ -1,4 +1,5 @@
-//! Steps of the simulated engine, a second: checks off, checks on, and the bare transition function.
+//! Steps of the simulated engine, a second: checks off, checks on, and the bare transition
+//! function.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -43,7 +43,8 @@ fn program(state: &Path, args: &[&str]) -> Command {
 fn config(state: &Path, sync: &str, url: Option<&str>) {
     let models = url.map_or(String::new(), |url| {
         format!(
-            "models: {{ providers: {{ mock: {{ baseUrl: \"{url}\", models: [{{ id: \"m\" }}] }} }} }},
+            "models: {{ providers: {{ mock: {{
+               baseUrl: \"{url}\", models: [{{ id: \"m\" }}] }} }} }},
              agents: {{ defaults: {{ model: \"mock/m\" }} }},"
         )
     });

@@ -1,10 +1,10 @@
 //! Tests about the whole: traces, tables, the exhaustive walk, layers, style.
 
 mod bench;
-mod patience;
 mod cases;
 mod ends;
 mod layers;
+mod patience;
 mod samples;
 mod tables;
 mod tidy;

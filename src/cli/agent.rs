@@ -188,9 +188,8 @@ fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> Str
     if model.reference == SCRIPTED {
         return String::new();
     }
-    let now = jiff::ZonedDateTime::now();
-    let date = now.date().to_string();
-    let zone = now.time_zone().iana_name().unwrap_or("unknown").to_owned();
+    let (time_zone, zone) = super::zone::local();
+    let date = jiff::Timestamp::now().to_zoned_datetime(time_zone).date().to_string();
     let tools: Vec<(&str, &str)> =
         specs.iter().map(|s| (s.name.as_str(), s.description.as_str())).collect();
     let runtime = format!(

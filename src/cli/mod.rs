@@ -7,6 +7,7 @@ mod export;
 mod replay;
 mod screen;
 mod sessions;
+mod zone;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

@@ -63,7 +63,7 @@ fn list(state: &Path, as_json: bool, only: Option<&str>) -> Done {
 pub(super) fn local(at: Millis, format: &str) -> String {
     let ms = i64::try_from(at.0).unwrap_or(0);
     let Ok(time) = jiff::Timestamp::from_millisecond(ms) else { return at.to_string() };
-    time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime(format).to_string()
+    time.to_zoned_datetime(super::zone::local().0).strftime(format).to_string()
 }
 
 fn find(state: &Path, key: &str) -> Result<(Reader, Loaded, SessionRow), Failed> {

@@ -274,13 +274,14 @@ type Entry = fn(&[u8]);
 /// What fuzzers have found or should begin with, through the same entries.
 #[test]
 fn corpora_pass() {
-    let targets: [(&str, Entry); 6] = [
+    let targets: [(&str, Entry); 7] = [
         ("engine", |data| assert_eq!(run_bytes(data).failed, None)),
         ("stream", crate::model::fuzz::fuzz_stream),
         ("args", crate::tools::fuzz::fuzz_args),
         ("patch", crate::tools::fuzz::fuzz_patch),
         ("edit", crate::tools::fuzz::fuzz_edit),
         ("config", crate::config::fuzz::fuzz_config),
+        ("repair", crate::transcript::fuzz::fuzz_repair),
     ];
     for (name, entry) in targets {
         for path in files(&folder("corpus").join(name)) {

@@ -1,8 +1,10 @@
 //! Opening, versions and migrations. A newer schema is refused by name before anything is touched.
 
 use super::{StoreError, create_private};
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ const APPLICATION_ID: i64 = 0x7374_6570;
 
 /// How long a call waits for another program that has the database, ms.
 const BUSY_MS: u64 = 5_000;
+
+/// Pages in the log after which it is written back.
+const LOG_PAGES: i64 = 250;
 
 /// When a commit is on the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,11 +101,10 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
     if let Some(dir) = path.parent() {
         create_private(dir)?;
     }
-    if path.exists() {
-        check_version(path)?;
-    }
+    check_header(path)?;
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let mut db = Connection::open(path).map_err(sql)?;
+    check(&db, path)?;
     db.busy_timeout(Duration::from_millis(BUSY_MS)).map_err(sql)?;
     // The log is kept at the end: the next start goes on with it, and ending costs no sync.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
@@ -112,10 +116,13 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
     db.pragma_update(None, "synchronous", sync).map_err(sql)?;
     // A small machine: half a megabyte of pages is plenty for what one session touches.
     db.pragma_update(None, "cache_size", -512).map_err(sql)?;
+    // The next start reads the log once from its beginning: it is kept short.
+    db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(sql)?;
     let version = version(&db).map_err(sql)?;
     if version < SCHEMA_VERSION {
         migrate(&mut db, version).map_err(sql)?;
     }
+    db.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
     Ok(db)
 }
 
@@ -123,11 +130,29 @@ fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Reads the version through a connection that cannot write.
-fn check_version(path: &Path) -> Result<(), StoreError> {
-    let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
-    check(&db, path).map(|_| ())
+/// Reads the version from the file's header, without the database's help: not even its lock file
+/// is touched. Migrations write the header in place, before the log is used.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let io = |e: std::io::Error| StoreError::from_io(path, &e);
+    let mut header = [0u8; 100];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
+        // None, or not a whole header: what it is, the database will say.
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(()),
+        Err(e) => Err(io(e)),
+        Ok(()) if !header.starts_with(b"SQLite format 3\0") => {
+            let detail = "file is not a database".to_owned();
+            Err(StoreError::Corrupt { path: path.to_owned(), detail })
+        }
+        Ok(()) => {
+            let found =
+                i64::from(u32::from_be_bytes([header[60], header[61], header[62], header[63]]));
+            if found > SCHEMA_VERSION {
+                let (path, known) = (path.to_owned(), SCHEMA_VERSION);
+                return Err(StoreError::Newer { path, found, known });
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Refuses a database that a newer program or another one wrote; tells whether it has tables.
@@ -148,8 +173,9 @@ pub(super) fn check(db: &Connection, path: &Path) -> Result<bool, StoreError> {
     Ok(tables > 0)
 }
 
+/// In one transaction, and in place: the log comes into use after it.
 fn migrate(db: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "journal_mode", "DELETE")?;
     let tx = db.transaction()?;
     for sql in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(0)) {
         tx.execute_batch(sql)?;
