@@ -12,7 +12,7 @@ use crate::base::{FailKind, Failure, Millis, Rng};
 pub struct Attempts {
     /// Retries made.
     pub made: u8,
-    /// When the first attempt was sent.
+    /// When the first attempt failed.
     pub since: Millis,
 }
 

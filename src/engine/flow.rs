@@ -251,6 +251,10 @@ impl Flow {
         shown: bool,
     ) -> Halt {
         let core = &mut self.core;
+        if core.attempts.made == 0 {
+            // The window opens with the first failure: a long silence must not use it up.
+            core.attempts.since = self.now;
+        }
         let retry = close::retry(core.attempts, &failure, &core.setup, &mut core.rng, self.now);
         if let Some(retry) = retry {
             core.attempts.made = retry.attempt;
