@@ -17,6 +17,7 @@ struct Nobody;
 
 impl Observer for Nobody {
     fn told(&mut self, _event: &Event, _view: View<'_>) {}
+    fn notice(&mut self, _text: &str) {}
 }
 
 fn message(n: usize) -> Message {

@@ -74,13 +74,6 @@ fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
     escape[2..].iter().try_fold(0u32, |unit, b| Some(unit * 16 + char::from(*b).to_digit(16)?))
 }
 
-/// The first 16 hexadecimal digits of a text's SHA-256: short, stable names for long ids.
-#[must_use]
-pub fn short_hash(text: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    super::id::hex(&digest.as_ref()[..8])
-}
-
 /// The first eight bytes of a text's SHA-256 as a number: what the loop detector compares.
 #[must_use]
 pub fn hash64(text: &str) -> u64 {

@@ -161,6 +161,7 @@ fn reply_shape(state: reply::State, now: Millis) -> reply::State {
         reply::State::Opening(s) => reply::State::Opening(reply::Opening {
             op: OpId(0),
             due: s.due.map(|at| left(at, now)),
+            progress_due: s.progress_due.map(|at| left(at, now)),
             ..s
         }),
         reply::State::Streaming(s) => reply::State::Streaming(reply::Streaming {

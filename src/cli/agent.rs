@@ -26,15 +26,12 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let message = first_message(&args)?;
     let lock = StateLock::take(&paths.state, &owner())?;
     let journal = args.journal.as_deref().map(open_journal).transpose()?;
-    let setup = setup(&args, &config);
+    let setup = setup(&args, &config, &model);
     let database = agent_db(&paths.state, key.agent());
     let outfit = outfit(&config, &model, cwd, database, journal);
     let mut reactor = Reactor::open(outfit, model.clone(), key.as_str()).map_err(explain)?;
     let style = if args.json { Style::Json } else { Style::detect() };
     let mut screen = Screen::new(style);
-    for notice in reactor.notices() {
-        screen.notice(notice);
-    }
     if args.interactive {
         steer_from_stdin(reactor.reporter());
     }
@@ -141,8 +138,15 @@ fn open_journal(path: &Path) -> Result<Journal, Failed> {
     Ok(journal)
 }
 
-fn setup(args: &AgentArgs, config: &Config) -> Setup {
+/// How long a model on one's own machine may be silent: it reads a long prompt slowly.
+const SELF_HOSTED_MS: u64 = 300_000;
+
+fn setup(args: &AgentArgs, config: &Config, model: &Resolved) -> Setup {
     let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
+    if model.self_hosted() {
+        setup.limits.first_event_ms = SELF_HOSTED_MS;
+        setup.limits.idle_ms = SELF_HOSTED_MS;
+    }
     if let Some(seconds) = args.timeout.or(config.agent.timeout_seconds) {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
@@ -190,8 +194,7 @@ fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> Str
     }
     let (time_zone, zone) = super::zone::local();
     let date = jiff::Timestamp::now().to_zoned_datetime(time_zone).date().to_string();
-    let tools: Vec<(&str, &str)> =
-        specs.iter().map(|s| (s.name.as_str(), s.description.as_str())).collect();
+    let tools: Vec<&str> = specs.iter().map(|s| s.name.as_str()).collect();
     let runtime = format!(
         "os={} arch={} model={}",
         std::env::consts::OS,

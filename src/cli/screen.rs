@@ -61,12 +61,6 @@ impl Screen {
         }
     }
 
-    /// Something a person should know, beside the answer.
-    pub fn notice(&mut self, text: &str) {
-        self.end_line();
-        let _ = writeln!(std::io::stderr(), "stepclaw: {text}");
-    }
-
     fn out(text: &str) {
         let mut out = std::io::stdout().lock();
         // A reader that has gone does not stop the run: what it does is stored all the same.
@@ -200,6 +194,11 @@ impl Screen {
 }
 
 impl Observer for Screen {
+    fn notice(&mut self, text: &str) {
+        self.end_line();
+        let _ = writeln!(std::io::stderr(), "stepclaw: {text}");
+    }
+
     fn told(&mut self, event: &Event, view: View<'_>) {
         let call = |i: u16| view.calls.get(usize::from(i));
         match event {

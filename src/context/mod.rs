@@ -6,8 +6,8 @@
 pub struct PromptInputs<'a> {
     /// Where tools work.
     pub workspace: &'a str,
-    /// Name and description of each visible tool, sorted by name.
-    pub tools: &'a [(&'a str, &'a str)],
+    /// The names of the visible tools, sorted.
+    pub tools: &'a [&'a str],
     /// Today, as `YYYY-MM-DD`. No clock: it would void the cache each minute.
     pub date: &'a str,
     /// The zone's name.
@@ -24,9 +24,6 @@ pub struct Prompt {
     /// Everything that may change from turn to turn.
     pub volatile: String,
 }
-
-/// What stands between the two parts where a provider can use it.
-pub const CACHE_BOUNDARY: &str = "\n<!-- OPENCLAW_CACHE_BOUNDARY -->\n";
 
 impl Prompt {
     /// Both parts, for providers without cache marks of their own.
@@ -45,7 +42,7 @@ pub fn prompt(inputs: &PromptInputs<'_>) -> Prompt {
         stable.push_str("No tools are available in this run.\n");
     } else {
         stable.push_str("Tool names are case-sensitive. Call them exactly as listed.\n");
-        for (name, _) in inputs.tools {
+        for name in inputs.tools {
             stable.push_str(&format!("- {name}\n"));
         }
     }
@@ -76,7 +73,7 @@ mod tests {
     use super::*;
 
     fn inputs<'a>(date: &'a str, zone: &'a str) -> PromptInputs<'a> {
-        let tools = &[("exec", "Run a command."), ("read", "Read a file.")];
+        let tools = &["exec", "read"];
         let runtime = "os=linux";
         PromptInputs { workspace: "/w", tools, date, zone, runtime }
     }

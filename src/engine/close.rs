@@ -1,6 +1,5 @@
 //! Retries of the same request, and what a failure means (semantics 4.1, 12.2).
 
-use super::io::Setup;
 use crate::base::limits::{
     RETRY_AFTER_MAX_MS, RETRY_BASE_MS, RETRY_CAP_MS, RETRY_MAX, RETRY_RATE_MAX, RETRY_WINDOW_MS,
     UNUSABLE_MAX,
@@ -59,7 +58,7 @@ fn retry_max(kind: FailKind) -> u8 {
 pub fn retry(
     attempts: Attempts,
     failure: &Failure,
-    setup: &Setup,
+    budget_due: Option<Millis>,
     rng: &mut Rng,
     now: Millis,
 ) -> Option<Retry> {
@@ -76,9 +75,8 @@ pub fn retry(
     if windowed && end.since(attempts.since) > RETRY_WINDOW_MS {
         return None;
     }
-    // A run without the budget for the wait fails now rather than later.
-    let budget = setup.limits.budget_ms;
-    if budget > 0 && delay_ms >= budget {
+    // A run whose budget ends before the wait does fails now, with the provider's words.
+    if budget_due.is_some_and(|due| end >= due) {
         return None;
     }
     Some(Retry { attempt: attempts.made + 1, max, delay_ms })
@@ -94,7 +92,7 @@ mod tests {
         let mut attempts = Attempts { made: 0, since: now };
         let failure = Failure { retry_after_ms: asked, ..Failure::new(kind, "x") };
         let mut delays = Vec::new();
-        while let Some(retry) = retry(attempts, &failure, &Setup::default(), &mut rng, now) {
+        while let Some(retry) = retry(attempts, &failure, None, &mut rng, now) {
             delays.push(retry.delay_ms);
             now = now.plus(retry.delay_ms);
             attempts.made = retry.attempt;
@@ -118,6 +116,15 @@ mod tests {
         assert!(delays(FailKind::RateLimit, Some(5_000)).iter().all(|d| *d >= 5_000));
         let long = delays(FailKind::RateLimit, Some(3_600_000));
         assert_eq!(long, vec![60_000; 9]);
+    }
+
+    #[test]
+    fn a_wait_beyond_the_budget_is_not_begun() {
+        let failure =
+            Failure { retry_after_ms: Some(30_000), ..Failure::new(FailKind::RateLimit, "x") };
+        let ask = |due| retry(Attempts::default(), &failure, due, &mut Rng(1), Millis(50_000));
+        assert!(ask(Some(Millis(60_000))).is_none());
+        assert!(ask(Some(Millis(90_000))).is_some());
     }
 
     /// B010, B079: what the provider refuses as malformed is asked once.

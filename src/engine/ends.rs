@@ -81,6 +81,20 @@ pub enum PolicyRule {
     ShouldStopAfterTurn,
 }
 
+impl std::fmt::Display for FenceRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FenceRefusal::SessionEntryMissing => f.write_str("the session is gone"),
+            FenceRefusal::SessionRebound { by: Some(by) } => {
+                write!(f, "the session has another writer: run {by}")
+            }
+            FenceRefusal::SessionRebound { by: None } => {
+                f.write_str("the session was reset or has no writer any more")
+            }
+        }
+    }
+}
+
 /// Why the fence refused a commit (semantics 7.4).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]

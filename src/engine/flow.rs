@@ -255,7 +255,7 @@ impl Flow {
             // The window opens with the first failure: a long silence must not use it up.
             core.attempts.since = self.now;
         }
-        let retry = close::retry(core.attempts, &failure, &core.setup, &mut core.rng, self.now);
+        let retry = close::retry(core.attempts, &failure, core.budget_due, &mut core.rng, self.now);
         if let Some(retry) = retry {
             core.attempts.made = retry.attempt;
             if shown {
@@ -424,6 +424,9 @@ impl Flow {
 
     /// R21, for a launch that the lifecycle refused (trace 25).
     fn failure_close(mut self) -> Halt {
+        if self.core.aborted() {
+            return self.abort_close();
+        }
         let text = "Tool execution was blocked before launch.";
         let failure = Failure::new(FailKind::Unknown, text);
         self.out.append.push(Record::Failed { failure: failure.clone(), partial: None });

@@ -45,6 +45,8 @@ pub struct Opening {
     pub shown: bool,
     /// When the first byte is overdue.
     pub due: Option<Millis>,
+    /// When the first content is overdue: signs of life do not put that off.
+    pub progress_due: Option<Millis>,
 }
 
 /// Bytes arrive.
@@ -129,7 +131,9 @@ impl State {
     /// A request has just been sent.
     #[must_use]
     pub fn open(op: OpId, shown: bool, limits: &Limits, now: Millis) -> State {
-        State::Opening(Opening { op, shown, due: after(now, limits.first_event_ms) })
+        let due = after(now, limits.first_event_ms);
+        let progress_due = after(now, limits.progress_ms);
+        State::Opening(Opening { op, shown, due, progress_due })
     }
 
     /// The call that answers.
@@ -156,7 +160,10 @@ impl State {
     #[must_use]
     pub fn due(&self) -> Option<(Millis, Reason)> {
         match self {
-            State::Opening(s) => s.due.map(|at| (at, Reason::FirstEvent)),
+            State::Opening(s) => sooner(
+                s.due.map(|at| (at, Reason::FirstEvent)),
+                s.progress_due.map(|at| (at, Reason::Progress)),
+            ),
             State::Streaming(s) => sooner(
                 s.idle_due.map(|at| (at, Reason::Idle)),
                 s.progress_due.map(|at| (at, Reason::Progress)),
@@ -196,8 +203,10 @@ impl State {
         };
         match (self, reason) {
             (State::Cancelling(s), _) => s.give_up(limits),
+            (State::Opening(_) | State::Streaming(_), Reason::Progress) => {
+                self.cut(Cut::Progress, limits, now)
+            }
             (State::Opening(_), _) => self.cut(Cut::FirstEvent, limits, now),
-            (State::Streaming(_), Reason::Progress) => self.cut(Cut::Progress, limits, now),
             (State::Streaming(_), _) => self.cut(Cut::Idle, limits, now),
         }
     }
@@ -215,8 +224,8 @@ impl Opening {
             })
         };
         match input {
-            // A keep-alive before the message proves the line, not the model: only the idle clock
-            // is served, and that one starts here.
+            // A keep-alive before the message proves the line, not the model: only the clock of the
+            // line is served.
             Input::Alive => {
                 let due = self.due.map(|_| now.plus(limits.first_event_ms));
                 Step::stay(State::Opening(Opening { due, ..self }))

@@ -25,6 +25,17 @@ pub struct Resolved {
     pub backend: Backend,
 }
 
+impl Resolved {
+    /// Whether it runs on a machine of one's own: nobody offers models to others without TLS.
+    #[must_use]
+    pub fn self_hosted(&self) -> bool {
+        match &self.backend {
+            Backend::Scripted => false,
+            Backend::OpenAi { url, .. } => url.starts_with("http://"),
+        }
+    }
+}
+
 /// Where a model is served.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Backend {

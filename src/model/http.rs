@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use ureq::Agent;
-use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport as net;
 
 /// Resolving a name, and connecting, TLS included, take at most this long each.
@@ -149,8 +149,34 @@ impl Lent {
             .timeout_per_write(Some(SILENCE_MAX))
             .build();
         let connector = Patience { inner: net::DefaultConnector::default(), hurry: hurry.clone() };
-        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
+        let agent = Agent::with_parts(config, connector, Addresses::default());
         Lent { agent, hurry, url: String::new() }
+    }
+}
+
+/// Hosts that are addresses are taken as they are: the library's resolver would start a thread for
+/// them, to be able to give up in time.
+#[derive(Debug, Default)]
+struct Addresses(DefaultResolver);
+
+impl Resolver for Addresses {
+    fn resolve(
+        &self,
+        uri: &ureq::http::Uri,
+        config: &ureq::config::Config,
+        timeout: net::NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port =
+            uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        match host.parse::<std::net::IpAddr>() {
+            Ok(ip) => {
+                let mut one = self.empty();
+                one.push(std::net::SocketAddr::new(ip, port));
+                Ok(one)
+            }
+            Err(_) => self.0.resolve(uri, config, timeout),
+        }
     }
 }
 

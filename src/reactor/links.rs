@@ -1,6 +1,7 @@
 //! What a seat needs of the world around it: store, workers, clock, journal, observers.
 
 use super::clock::Clock;
+use super::crew::Crew;
 use super::journal::Journal;
 use crate::base::OpId;
 use crate::engine::{Event, batch, reply};
@@ -68,6 +69,9 @@ pub struct View<'a> {
 pub trait Observer {
     /// One event.
     fn told(&mut self, event: &Event, view: View<'_>);
+
+    /// Something that a person should know beside the events: a repair, damage, a refusal.
+    fn notice(&mut self, text: &str);
 }
 
 /// The links of a seat.
@@ -77,6 +81,7 @@ pub(super) struct Links {
     pub outfit: Outfit,
     pub pool: Arc<Pool>,
     pub order: FileOrder,
+    pub crew: Crew,
     sender: Sender<Report>,
     waker: Arc<Waker>,
     tickets: u64,
@@ -90,6 +95,7 @@ impl Links {
             outfit,
             pool: Arc::new(Pool::new()),
             order: FileOrder::new(),
+            crew: Crew::new(),
             sender,
             waker,
             tickets: 0,

@@ -2,6 +2,7 @@
 //! `tell`, then starts `act`; workers answer through a channel and wake it.
 
 mod clock;
+mod crew;
 pub mod journal;
 mod links;
 mod seat;
@@ -45,6 +46,12 @@ pub enum ReactorError {
     /// The journal cannot be written.
     #[error("the journal cannot be written: {0}")]
     Journal(std::io::Error),
+    /// The fence refused what makes the session whole.
+    #[error("the session could not be made whole: {0}")]
+    Refused(crate::engine::FenceRefusal),
+    /// A run ended before what it had made was stored: the session must be opened again.
+    #[error("the session has to be opened again after a failed commit")]
+    Spoiled,
     /// The store's worker has ended.
     #[error("the store has stopped")]
     StoreGone,
@@ -100,12 +107,6 @@ impl Reactor {
         Ok(Reactor { poll, events, signals, reports, links, seat, stops: 0 })
     }
 
-    /// What the session's opening had to say: repairs, damage.
-    #[must_use]
-    pub fn notices(&self) -> &[String] {
-        self.seat.notices()
-    }
-
     /// The names of what ran.
     #[must_use]
     pub fn ids(&self) -> Ids {
@@ -130,6 +131,9 @@ impl Reactor {
     ) -> Result<(Termination, Option<String>), ReactorError> {
         self.seat.submit(submission, &mut self.links, observer)?;
         loop {
+            for notice in self.seat.take_notices() {
+                observer.notice(&notice);
+            }
             if let Some(termination) = self.seat.ended() {
                 return Ok((termination, self.seat.fault()));
             }
@@ -200,8 +204,14 @@ impl Reactor {
         if text.trim().is_empty() {
             return Ok(());
         }
+        let shown: String = text.chars().take(60).collect();
         let input = self.seat.message(text, QueueKind::Steer, self.links.clock.now());
-        self.feed(input, observer)
+        let before = self.seat.refused();
+        self.feed(input, observer)?;
+        if self.seat.refused() > before {
+            observer.notice(&format!("not taken, the run cannot be steered now: {shown}"));
+        }
+        Ok(())
     }
 }
 
@@ -240,7 +250,7 @@ fn commit_now(
             Ok(Report::Store(Answer::Committed(0, result))) => {
                 return result.map_err(|denied| match denied {
                     crate::store::Denied::Failed(error) => ReactorError::Store(error),
-                    crate::store::Denied::Fenced(_) => ReactorError::StoreGone,
+                    crate::store::Denied::Fenced(why) => ReactorError::Refused(why),
                 });
             }
             Ok(_) => {}

@@ -8,7 +8,7 @@ use super::journal::Head;
 use super::links::{Links, Observer, View};
 use super::settle::{Whole, model_name};
 use super::{ReactorError, workers};
-use crate::base::{Millis, MsgId, OpId, RunId, SessionId, id};
+use crate::base::{FailKind, Failure, Millis, MsgId, OpId, RunId, SessionId, id};
 use crate::engine::{
     Act, Assembled, Entry as RunEntry, Event, Fault, Input, QueueKind, Record, Run, Setup, Step,
     Submit, Termination, Verdict, batch, reply, step,
@@ -18,9 +18,12 @@ use crate::model::catalog::{Backend, Resolved};
 use crate::model::wire::End;
 use crate::model::wire::request::{Compat, Encoder};
 use crate::store::{Commit, Committed, Denied, Job};
+use crate::tools::cap::{cap, turn_chars_max};
 use crate::tools::judge;
 use crate::tools::run::{Cancel, end_now};
-use crate::transcript::{Content, Door, Entry, Message, User, Write, repair, visible};
+use crate::transcript::{
+    Block, Content, Door, Entry, Message, ToolOutput, User, Write, repair, visible,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -77,7 +80,8 @@ pub(super) struct Seat {
     next_msg: u64,
     inbox: VecDeque<Input>,
     pending: Option<Pending>,
-    models: BTreeMap<OpId, CallHandle>,
+    /// Running model calls, and whether anything was heard of them.
+    models: BTreeMap<OpId, (CallHandle, bool)>,
     tools: BTreeMap<OpId, Cancel>,
     /// Process groups of running tools: group, start time of its leader.
     groups: BTreeMap<OpId, (u32, u64)>,
@@ -85,6 +89,10 @@ pub(super) struct Seat {
     fault: Option<String>,
     seed: u64,
     refused: u64,
+    /// Characters of results in this turn.
+    turn_chars: usize,
+    /// A commit failed: what is in memory is not what is stored.
+    spoiled: bool,
 }
 
 impl History {
@@ -108,7 +116,7 @@ impl History {
             | Message::CompactionSummary(_) => Assembled::AfterUser,
         };
         match &mut self.messages {
-            // The worker that was lent them has ended by now, so nothing is copied.
+            // The worker that was lent them has usually let them go by now: then nothing is copied.
             Some(messages) => Arc::make_mut(messages).push(message),
             None => self.encoder.push(&message),
         }
@@ -139,11 +147,19 @@ impl Seat {
             fault: None,
             seed: whole.seed,
             refused: 0,
+            turn_chars: 0,
+            spoiled: false,
         }
     }
 
-    pub fn notices(&self) -> &[String] {
-        &self.notices
+    /// What has to be said since the last time.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// How many inputs were refused so far.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     pub fn ids(&self) -> Ids {
@@ -172,7 +188,7 @@ impl Seat {
         for cancel in self.tools.values() {
             cancel.cancel();
         }
-        for handle in self.models.values() {
+        for (handle, _) in self.models.values() {
             handle.abort("the process is leaving");
         }
         for (pgid, started) in std::mem::take(&mut self.groups).into_values() {
@@ -184,21 +200,34 @@ impl Seat {
     pub fn tool_event(
         &mut self,
         op: OpId,
-        input: batch::Input,
+        mut input: batch::Input,
         links: &mut Links,
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
-        match &input {
+        match &mut input {
             batch::Input::Process { pgid, started } => {
                 self.groups.insert(op, (*pgid, *started));
             }
-            batch::Input::Done(..) => {
+            batch::Input::Done(output, _) => {
+                self.fit_turn(output);
                 self.groups.remove(&op);
                 self.tools.remove(&op);
             }
             _ => {}
         }
         self.feed(Input::Call(op, input), links, observer)
+    }
+
+    /// What all results of one turn may have together (semantics 3.9); at least two thousand
+    /// characters of each are kept.
+    fn fit_turn(&mut self, output: &mut Arc<ToolOutput>) {
+        let most = turn_chars_max(self.model.context_window);
+        let chars = text_chars(output);
+        let left = most.saturating_sub(self.turn_chars).max(2_000);
+        if chars > left {
+            *output = Arc::new(cap(ToolOutput::clone(output), left));
+        }
+        self.turn_chars += chars.min(left);
     }
 
     /// A message of this session's own, as an input.
@@ -216,6 +245,9 @@ impl Seat {
         links: &mut Links,
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
+        if self.spoiled {
+            return Err(ReactorError::Spoiled);
+        }
         let now = links.clock.now();
         if self.run.ended().is_some() {
             self.run = Run::default();
@@ -370,10 +402,12 @@ impl Seat {
                 }
             }
             Err(Denied::Fenced(why)) => {
-                self.fault = Some(format!("the session has another writer: {why:?}"));
+                self.spoiled = true;
+                self.fault = Some(why.to_string());
                 self.inbox.push_front(Input::Fenced(why));
             }
             Err(Denied::Failed(error)) => {
+                self.spoiled = true;
                 self.fault = Some(error.to_string());
                 self.inbox.push_front(Input::StoreFailed);
             }
@@ -407,6 +441,7 @@ impl Seat {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         self.kill_all();
+        self.spoiled = true;
         self.fault = Some(format!("internal error: {what}"));
         self.inbox.clear();
         let termination = Termination::Failed { fault: Fault::Broken };
@@ -437,11 +472,17 @@ impl Seat {
                     Some(messages) => workers::scripted(op, Arc::clone(messages), links),
                     None => workers::model(op, &self.model, &self.history.encoder, links),
                 };
-                self.models.insert(op, handle);
+                self.models.insert(op, (handle, false));
+                self.turn_chars = 0;
             }
             Act::CancelModel(op) => {
-                if let Some(handle) = self.models.get(&op) {
-                    handle.abort("aborted");
+                let Some((handle, heard)) = self.models.get(&op) else { return };
+                handle.abort("aborted");
+                if !heard {
+                    // Nothing has come yet, and a name that is being resolved or a connection
+                    // that is being made cannot be cut: its end is not waited for.
+                    let cut = Failure::new(FailKind::Network, "aborted");
+                    self.inbox.push_back(Input::Reply(op, reply::Input::Failed(cut, None)));
                 }
             }
             Act::RunTool(op, call) => {
@@ -467,7 +508,7 @@ impl Seat {
         if let Some(branch) = self.branch.take() {
             let (messages, report) = repair::repair(visible(&branch));
             if !report.clean() {
-                self.notices.push(format!("the history was repaired for the model: {report:?}"));
+                self.notices.push(format!("the history was repaired for the model: {report}"));
             }
             for message in messages {
                 self.history.push(message);
@@ -484,6 +525,9 @@ impl Seat {
         links: &mut Links,
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
+        if let Some((_, heard)) = self.models.get_mut(&op) {
+            *heard = true;
+        }
         let input = match event {
             ModelEvent::Alive => reply::Input::Alive,
             ModelEvent::Delta(delta) => reply::Input::Delta(delta),
@@ -501,4 +545,13 @@ impl Seat {
         };
         self.feed(Input::Reply(op, input), links, observer)
     }
+}
+
+/// Characters of a result's text.
+fn text_chars(output: &ToolOutput) -> usize {
+    let chars = |block: &Block| match block {
+        Block::Text { text } => text.chars().count(),
+        Block::Thinking { .. } | Block::Image { .. } | Block::ToolCall { .. } => 0,
+    };
+    output.content.iter().map(chars).sum()
 }

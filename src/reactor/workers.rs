@@ -1,5 +1,4 @@
-//! Blocking friends: each call of a model or a tool runs on a thread of its own, which starts on
-//! demand and ends with the call.
+//! Blocking friends: each call of a model or a tool has a thread of the crew to itself.
 
 use super::links::{Links, Report};
 use crate::base::OpId;
@@ -14,13 +13,6 @@ use crate::tools::run::{Cancel, Ctx, Progress, run};
 use crate::tools::{ToolSpec, result_hash};
 use crate::transcript::{Check, Message, OpenCall, ToolOutput};
 use std::sync::Arc;
-
-/// Stack of a worker: TLS and JSON need some, and it is only touched as far as it is used.
-const STACK_BYTES: usize = 1024 * 1024;
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work).is_ok()
-}
 
 /// The sink of a model call: every event becomes a report. When the loop has gone, nobody
 /// listens, and the call is stopped.
@@ -86,7 +78,7 @@ pub(super) fn model(op: OpId, model: &Resolved, encoder: &Encoder, links: &Links
     let mut sink = sink(op, links, &handle);
     let (pool, clock, given) = (Arc::clone(&links.pool), links.clock, handle.clone());
     let work = move || pool.call(&job, &given, &|| clock.now(), &mut sink);
-    not_started(op, links, spawn("model", work));
+    not_started(op, links, links.crew.spawn(work));
     handle
 }
 
@@ -96,7 +88,7 @@ pub(super) fn scripted(op: OpId, messages: Arc<Vec<Message>>, links: &Links) -> 
     let mut sink = sink(op, links, &handle);
     let (clock, given) = (links.clock, handle.clone());
     let work = move || offline::run(&messages, &given, &|| clock.now(), &mut sink);
-    not_started(op, links, spawn("model", work));
+    not_started(op, links, links.crew.spawn(work));
     handle
 }
 
@@ -132,7 +124,7 @@ pub(super) fn tool(op: OpId, call: &OpenCall, window: u64, links: &Links) -> Opt
         let hash = result_hash(&output);
         report(batch::Input::Done(Arc::new(output), hash));
     };
-    spawn("tool", work).then_some(cancel)
+    links.crew.spawn(work).then_some(cancel)
 }
 
 /// The size in which a result is stored and told (semantics 3.9).

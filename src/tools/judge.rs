@@ -29,8 +29,10 @@ fn one(
     specs: &[ToolSpec],
 ) -> (Check, CallFacts) {
     let tool = hash64(name);
+    let named = specs.iter().find(|s| s.name == name);
+    let (sequential, poll) = named.map_or((false, false), |s| (s.sequential, s.poll));
     let rejected = |kind, text: String, args| {
-        let facts = CallFacts { tool, args, rejected: Some(kind), ..CallFacts::default() };
+        let facts = CallFacts { tool, args, sequential, poll, rejected: Some(kind) };
         (Check::Rejected(text), facts)
     };
     if let Some(text) = bad {
@@ -43,8 +45,8 @@ fn one(
             let facts = CallFacts {
                 tool,
                 args: args_hash(&checked.args, Some(spec)),
-                sequential: spec.sequential,
-                poll: spec.poll,
+                sequential,
+                poll,
                 rejected: None,
             };
             (Check::Ready(checked.args), facts)

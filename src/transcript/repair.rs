@@ -21,6 +21,19 @@ pub struct Report {
     pub renamed: usize,
 }
 
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            (self.inserted, "results made up"),
+            (self.dropped, "left out"),
+            (self.moved, "moved to their call"),
+        ];
+        let said: Vec<String> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        f.write_str(&if said.is_empty() { "order and calls".to_owned() } else { said.join(", ") })
+    }
+}
+
 impl Report {
     /// Whether the history was whole.
     #[must_use]

@@ -12,7 +12,7 @@
 use crate::base::OpId;
 use crate::engine::io::{Act, Event, Hooks, Outcome, Record, Unstarted, Who};
 use crate::engine::loops::{Finding, History, Level};
-use crate::transcript::{CallFacts, ToolOutput};
+use crate::transcript::{CallFacts, RejectKind, ToolOutput};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -233,7 +233,8 @@ impl Batch {
             warned: None,
         };
         // B2: one sequential tool makes the whole batch sequential; unknown ones do not.
-        let serial = sequential || facts.iter().any(|f| f.sequential && f.rejected.is_none());
+        let serial = sequential
+            || facts.iter().any(|f| f.sequential && f.rejected != Some(RejectKind::Unknown));
         let stage = if serial { Stage::Serial(0) } else { Stage::Prepare(0) };
         let calls: Vec<Call> = facts.iter().map(fresh).collect();
         let mut batch = Batch {

@@ -103,7 +103,7 @@ impl Batch {
             Why::Abort
         };
         let fresh = (0..self.len()).find(|i| self.phase(*i) == Phase::Fresh);
-        debug_assert!(fresh.is_none() || marks.abort, "only an abort leaves calls unprepared");
+        assert!(fresh.is_none() || marks.abort, "only an abort leaves calls unprepared");
         self.stage = Stage::Tail(fresh.unwrap_or(self.len()), why);
     }
 
