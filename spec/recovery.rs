@@ -40,6 +40,23 @@ fn killed_in_a_tool() {
     assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n", "not run again");
 }
 
+/// T6, B003: a history that lost a result elsewhere is mended for the model, and a person is told.
+#[test]
+fn a_mended_history_is_told() {
+    let home = Home::new();
+    home.say("run: echo x");
+    let db = rusqlite::Connection::open(home.state().join("agents/main/agent.sqlite")).unwrap();
+    let sql = "DELETE FROM entries WHERE body LIKE '%\"role\":\"toolResult\"%'";
+    assert_eq!(db.execute(sql, []).unwrap(), 1);
+    drop(db);
+    let left = home.run(&["agent", "-m", "say 1 word"]);
+    assert_eq!(left.status, Some(0), "{left:?}");
+    assert!(
+        left.err.contains("the history was repaired for the model: 1 results made up"),
+        "{left:?}"
+    );
+}
+
 /// S11, B055: when the store cannot grow, the run ends with an error that says so, and no tool is
 /// started whose call is not stored.
 #[test]

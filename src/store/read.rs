@@ -232,7 +232,7 @@ fn branch(
             body: text(r, 3)?.unwrap_or_default(),
         });
     }
-    let on_branch = ancestors(&raws, leaf);
+    let on_branch = ancestors(&raws, leaf, damaged);
     let mut entries = Vec::with_capacity(raws.len());
     for (raw, _) in raws.into_iter().zip(on_branch).filter(|(_, on)| *on) {
         match tolerant(&raw.body) {
@@ -251,31 +251,38 @@ fn branch(
 
 /// Which rows are on the way from the leaf to the root. Parents come before their children, so one
 /// pass from the end finds them; a straight chain needs no look-up at all.
-fn ancestors(raws: &[Raw], leaf: Option<String>) -> Vec<bool> {
+fn ancestors(raws: &[Raw], leaf: Option<String>, damaged: &mut Vec<String>) -> Vec<bool> {
     let mut on = vec![false; raws.len()];
-    let index: BTreeMap<&str, usize> = if straight(raws) {
-        BTreeMap::new()
-    } else {
-        raws.iter().enumerate().map(|(i, r)| (r.id.as_str(), i)).collect()
-    };
-    if index.is_empty() {
-        let end = raws.iter().rposition(|r| Some(&r.id) == leaf.as_ref()).map_or(0, |i| i + 1);
-        on[..end].fill(true);
+    let end = raws.iter().rposition(|r| Some(&r.id) == leaf.as_ref());
+    if let Some(end) = end.filter(|_| straight(raws)) {
+        on[..=end].fill(true);
         return on;
     }
-    let mut at = leaf.as_deref().and_then(|id| index.get(id)).copied();
+    let index: BTreeMap<&str, usize> =
+        raws.iter().enumerate().map(|(i, r)| (r.id.as_str(), i)).collect();
+    let mut at = end;
+    if at.is_none() && leaf.is_some() {
+        damaged.push("the last entry is missing".to_owned());
+        at = raws.len().checked_sub(1);
+    }
     while let Some(i) = at {
         if std::mem::replace(&mut on[i], true) {
             break;
         }
-        at = raws[i].parent.as_deref().and_then(|id| index.get(id)).copied();
+        let Some(parent) = raws[i].parent.as_deref() else { break };
+        at = index.get(parent).copied();
+        if at.is_none() {
+            // The chain goes on with the row before: a lost row must not end the history.
+            damaged.push(format!("entry {parent}: it is missing"));
+            at = i.checked_sub(1);
+        }
     }
     on
 }
 
 fn straight(raws: &[Raw]) -> bool {
     let linked = |pair: &[Raw]| pair[1].parent.as_deref() == Some(pair[0].id.as_str());
-    raws.windows(2).all(linked)
+    raws.first().is_none_or(|r| r.parent.is_none()) && raws.windows(2).all(linked)
 }
 
 fn queue(
