@@ -92,8 +92,9 @@ fn journalled(home: &Home, journal: &Path) {
     let args = ["agent", "--interactive", "--journal", journal.to_str().unwrap()];
     let mut command = home.command(&args);
     let mut run = common::Running(command.stdin(Stdio::piped()).spawn().unwrap());
-    run.type_in("together: run: touch t; run: until [ -f go ]; do sleep 0.01; done; read none\n");
-    until("the batch", || home.work("t").exists());
+    // The second call waits until somebody writes into its pipe.
+    run.type_in("together: run: touch t; run: mkfifo go && cat go; read none\n");
+    until("the batch", || home.work("t").exists() && home.work("go").exists());
     run.type_in(&format!("run: sleep {nap}\n"));
     home.until_row("SELECT 1 FROM queue WHERE kind = 'steer'");
     std::fs::write(home.work("go"), "").unwrap();

@@ -108,7 +108,7 @@ const TEXT: &[&str] = &[
         "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"s",
         "top\"}]}\n\n",
     ),
-    concat!("data: [DONE]\n\n",),
+    "data: [DONE]\n\n",
 ];
 
 const CALL: &[&str] = &[
@@ -121,5 +121,5 @@ const CALL: &[&str] = &[
         "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"t",
         "ool_calls\"}]}\n\n",
     ),
-    concat!("data: [DONE]\n\n",),
+    "data: [DONE]\n\n",
 ];

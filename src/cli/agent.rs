@@ -99,13 +99,20 @@ fn first_message(args: &AgentArgs) -> Result<String, Failed> {
     Ok(text)
 }
 
+/// Longest message on standard input, bytes.
+const MESSAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 fn read_stdin(one_line: bool) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    let mut stdin = std::io::stdin().lock();
+    let mut stdin = std::io::stdin().lock().take(MESSAGE_BYTES_MAX + 1);
     if one_line {
         stdin.read_until(b'\n', &mut bytes)?;
     } else {
         stdin.read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > MESSAGE_BYTES_MAX {
+        let text = format!("the message is longer than {MESSAGE_BYTES_MAX} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
     }
     Ok(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
 }

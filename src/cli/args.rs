@@ -77,7 +77,7 @@ pub struct AgentArgs {
     #[arg(long)]
     pub interactive: bool,
     /// Write every input to a new file, for `stepclaw replay`. It holds all that was said and
-    /// all that tools returned, but no credentials
+    /// all that tools returned; the credentials of providers are not among the inputs
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     /// The run's id (an idempotency key): the same id is not run twice

@@ -125,7 +125,9 @@ fn write_out(state: &Path, key: &str, format: Format, output: Option<&Path>) -> 
     let text = export(&row, &loaded.branch, format);
     match output {
         None => print_all(text.as_bytes()),
-        Some(path) => std::fs::write(path, text)
+        // A conversation is never written over something else, least of all over its own store.
+        Some(path) => std::fs::File::create_new(path)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
             .map(|()| super::OK)
             .map_err(|e| Failed::new(FAILED, format!("{}: {e}", path.display()))),
     }

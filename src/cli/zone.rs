@@ -26,7 +26,8 @@ fn named(tz: &str) -> Option<(TimeZone, String)> {
 }
 
 fn file(path: &Path, name: Option<String>) -> Option<(TimeZone, String)> {
-    let data = std::fs::read(path).ok()?;
+    let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() < 1 << 20);
+    let data = if small { std::fs::read(path).ok()? } else { return None };
     let name = name.unwrap_or_else(|| "local".to_owned());
     Some((TimeZone::tzif(&name, &data).ok()?, name))
 }

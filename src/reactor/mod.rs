@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, bounded};
 use links::Links;
 use mio::{Events, Interest, Poll, Token, Waker};
 use seat::Seat;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Reactor {
     pub fn open(outfit: Outfit, model: Resolved, key: &str) -> Result<Reactor, ReactorError> {
         let poll = Poll::new().map_err(system("cannot poll"))?;
         let waker = Waker::new(poll.registry(), WAKE).map_err(system("cannot make a waker"))?;
-        let mut signals = signal_hook_mio::v1_0::Signals::new([SIGINT, SIGTERM])
+        let mut signals = signal_hook_mio::v1_0::Signals::new(wanted_signals())
             .map_err(system("cannot listen for signals"))?;
         poll.registry()
             .register(&mut signals, SIGNAL, Interest::READABLE)
@@ -213,6 +213,22 @@ impl Reactor {
         }
         Ok(())
     }
+}
+
+/// What ends a run in good order. A hang-up that was told to be ignored (`nohup`) stays ignored.
+fn wanted_signals() -> Vec<i32> {
+    let mut wanted = vec![SIGINT, SIGTERM];
+    if !hangup_ignored() {
+        wanted.push(SIGHUP);
+    }
+    wanted
+}
+
+/// Whether this process was started with SIGHUP ignored, where the system tells.
+fn hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }
 
 /// Loads a session before the loop runs.

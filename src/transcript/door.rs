@@ -25,7 +25,6 @@ use std::sync::Arc;
 // Entries are by far the most common kind: a box would cost more than it saves.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[allow(clippy::large_enum_variant)] // Most writes are entries: a box would cost each of them.
 pub enum Write {
     /// A run is accepted.
     Accept {
