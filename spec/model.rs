@@ -157,6 +157,30 @@ fn tools_make_a_round_trip() {
     }
 }
 
+/// L15: a command does not see the credentials of providers, so the model and the journal do not.
+#[test]
+fn credentials_are_not_passed_on() {
+    let home = Home::new();
+    let requests = serve(&home, |number, stream| {
+        head(stream);
+        if number > 0 {
+            return finish(stream, "done");
+        }
+        let function = json!({"name": "exec", "arguments": "{\"command\":\"env\"}"});
+        let call = json!({"index": 0, "id": "c", "type": "function", "function": function});
+        event(stream, json!({"tool_calls": [call]}), None);
+        event(stream, json!({}), Some("tool_calls"));
+        chunk(stream, "data: [DONE]\n\n");
+        chunk(stream, "");
+    });
+    let mut command = home.command(&["agent", "-m", "go"]);
+    command.env("A_KEY", "sk-key").env("A_WORD", "kept");
+    assert!(command.output().unwrap().status.success());
+    let sent = requests.lock().unwrap()[1].to_string();
+    assert!(sent.contains("A_WORD=kept"), "{sent}");
+    assert!(!sent.contains("sk-key"), "{sent}");
+}
+
 /// M12: an internal error is tried again, and said.
 #[test]
 fn an_internal_error_is_tried_again() {

@@ -171,8 +171,11 @@ fn outfit(
     if !config.tools.apply_patch {
         specs.retain(|s| s.name != "apply_patch");
     }
+    // What a command can read, the model can: the providers' credentials are not passed on.
+    let secrets = credentials(config);
     let env: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .filter(|(_, value)| !secrets.iter().any(|secret| value.contains(secret)))
         .collect();
     let shell = env.iter().find(|(k, _)| k == "SHELL").map(|(_, v)| v.clone());
     let system = system_prompt(&cwd, &specs, model);
@@ -192,6 +195,19 @@ fn outfit(
         system,
         journal,
     }
+}
+
+/// Shorter values are no secrets: hiding every variable that holds one would hide too much.
+const SECRET_BYTES_MIN: usize = 6;
+
+/// Every credential that the config holds or refers to.
+fn credentials(config: &Config) -> Vec<String> {
+    let of = |p: &config::Provider| {
+        let keys = p.api_key.iter().chain(p.headers.iter().map(|(_, value)| value));
+        keys.filter_map(|key| key.get().ok().map(|s| s.expose().to_owned())).collect::<Vec<_>>()
+    };
+    let all = config.providers.iter().flat_map(of);
+    all.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect()
 }
 
 /// The script reads no prompt, so the zone data need not be read for it.

@@ -74,10 +74,24 @@ pub fn main() -> ExitCode {
     match done {
         Ok(status) => ExitCode::from(status),
         Err(failed) => {
-            let _ = writeln!(std::io::stderr(), "stepclaw: {}", failed.text);
+            let line = format!("stepclaw: {}\n", visible(&failed.text));
+            let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::from(failed.status)
         }
     }
+}
+
+/// Names from files may hold anything: control characters are shown, not obeyed.
+fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 fn completions(shell: clap_complete::Shell) -> Done {

@@ -196,7 +196,8 @@ impl Screen {
 impl Observer for Screen {
     fn notice(&mut self, text: &str) {
         self.end_line();
-        let _ = writeln!(std::io::stderr(), "stepclaw: {text}");
+        // One write a line: several programs may share the stream.
+        let _ = std::io::stderr().write_all(format!("stepclaw: {text}\n").as_bytes());
     }
 
     fn told(&mut self, event: &Event, view: View<'_>) {
@@ -264,7 +265,9 @@ fn last_words(
 
 /// Keeps a model's text from driving the terminal.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    // Marks that turn the direction of writing could make a call read as another one.
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t')).collect()
 }
 
 fn arguments(check: &Check) -> String {
@@ -309,4 +312,14 @@ fn outcome_line(outcome: &Outcome) -> Option<String> {
     let lines = text.lines().count();
     let first = shorten(text.lines().next().unwrap_or_default());
     Some(if lines > 1 { format!("{first} (+{} lines)", lines - 1) } else { first })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_text_does_not_drive_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\u{7}\u{202e}c\n"), "a[31mbc\n");
+    }
 }
