@@ -69,7 +69,8 @@ pub fn plan(messages: &[Message]) -> Vec<Beat> {
             }
             Step::Unknown(_) => {}
             Step::Calls(calls) => {
-                let place = messages.len();
+                // Lists may begin at the last finished plan: the time tells them apart.
+                let place = asked_at(open) + messages.len() as u64;
                 for (at, (name, args)) in calls.iter().enumerate() {
                     let id = format!("call_{place}_{rounds}_{at}");
                     beats.push(Beat::Call { id, name: (*name).to_owned(), args: args.clone() });
@@ -83,7 +84,8 @@ pub fn plan(messages: &[Message]) -> Vec<Beat> {
 }
 
 /// Whether nothing before this message is left to do: a final answer, a failure, a stop.
-fn ends_a_plan(message: &Message) -> bool {
+#[must_use]
+pub fn ends_a_plan(message: &Message) -> bool {
     match message {
         Message::Assistant(reply) => reply.failed() || reply.calls().next().is_none(),
         Message::Custom(note) => note.custom_type == "openclaw:turn-aborted",
@@ -93,6 +95,15 @@ fn ends_a_plan(message: &Message) -> bool {
         | Message::BranchSummary(_)
         | Message::CompactionSummary(_) => false,
     }
+}
+
+/// When the first request of an open plan was made, ms.
+fn asked_at(open: &[Message]) -> u64 {
+    let first = open.iter().find_map(|message| match message {
+        Message::User(user) => Some(user.timestamp.0),
+        _ => None,
+    });
+    first.unwrap_or(0)
 }
 
 fn calls_tools(message: &Message) -> bool {

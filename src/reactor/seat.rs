@@ -15,6 +15,7 @@ use crate::engine::{
 };
 use crate::model::call::{CallHandle, ModelEvent};
 use crate::model::catalog::{Backend, Resolved};
+use crate::model::scripted::ends_a_plan;
 use crate::model::wire::End;
 use crate::model::wire::request::{Compat, Encoder};
 use crate::store::{Commit, Committed, Denied, Job};
@@ -116,8 +117,15 @@ impl History {
             | Message::CompactionSummary(_) => Assembled::AfterUser,
         };
         match &mut self.messages {
-            // The worker that was lent them has usually let them go by now: then nothing is copied.
-            Some(messages) => Arc::make_mut(messages).push(message),
+            // The script looks back no further than the end of its last plan, so what is lent to
+            // its worker stays short, and a copy of it too.
+            Some(messages) => {
+                let messages = Arc::make_mut(messages);
+                if ends_a_plan(&message) {
+                    messages.clear();
+                }
+                messages.push(message);
+            }
             None => self.encoder.push(&message),
         }
     }
