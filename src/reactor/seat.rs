@@ -61,7 +61,7 @@ struct Pending {
 /// What the model has been sent, and is sent again with every request.
 struct History {
     encoder: Encoder,
-    /// The messages themselves, for a model that lives in this process.
+    /// For a model that lives in this process: the messages since the end of its last plan.
     messages: Option<Arc<Vec<Message>>>,
     last: Assembled,
 }
