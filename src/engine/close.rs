@@ -31,24 +31,8 @@ fn retry_max(kind: FailKind) -> u8 {
         FailKind::RateLimit => RETRY_RATE_MAX,
         FailKind::Empty => 1,
         FailKind::MalformedCalls => UNUSABLE_MAX - 1,
-        FailKind::Overloaded
-        | FailKind::ServerError
-        | FailKind::Timeout
-        | FailKind::Network
-        | FailKind::Incomplete
-        | FailKind::FirstEvent
-        | FailKind::Idle => RETRY_MAX,
-        FailKind::Auth
-        | FailKind::Billing
-        | FailKind::Tls
-        | FailKind::Format
-        | FailKind::ContextOverflow
-        | FailKind::ModelNotFound
-        | FailKind::Refusal
-        | FailKind::MalformedResponse
-        | FailKind::Length
-        | FailKind::TooLarge
-        | FailKind::Unknown => 0,
+        kind if kind.retryable() => RETRY_MAX,
+        _ => 0,
     }
 }
 
@@ -63,7 +47,7 @@ pub fn retry(
     now: Millis,
 ) -> Option<Retry> {
     let max = retry_max(failure.kind);
-    if !failure.kind.retryable() || attempts.made >= max {
+    if attempts.made >= max {
         return None;
     }
     let doubled = RETRY_BASE_MS << attempts.made.min(10);
