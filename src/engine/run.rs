@@ -235,6 +235,19 @@ impl Run {
         }
     }
 
+    /// Whether an answer to this operation is awaited.
+    #[must_use]
+    pub fn is_open(&self, op: OpId) -> bool {
+        match &self.phase {
+            Phase::Idle | Phase::Waiting { .. } | Phase::Ended(_) => false,
+            Phase::Claiming(open) | Phase::Assembling(open) | Phase::Hooking(open, _) => {
+                *open == op
+            }
+            Phase::Calling(reply) => reply.op() == op,
+            Phase::Working(batch) => batch.is_open(op),
+        }
+    }
+
     /// Asserts what must hold of a run whatever happens.
     pub fn check(&self) {
         self.core.queues.check();
@@ -328,7 +341,7 @@ fn over(input: &Input) -> Refusal {
 
 /// An answer nobody waits for; a waiting one to another question is told apart.
 fn stale(state: Run, op: OpId) -> Step {
-    let open = state.open_ops().contains(&op);
+    let open = state.is_open(op);
     Step::refuse(state, if open { Refusal::Mismatch(op) } else { Refusal::Stale(op) })
 }
 

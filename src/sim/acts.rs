@@ -63,10 +63,10 @@ impl World {
         let checks = self.knobs.checks;
         let Some(live) = &mut self.live else { return };
         live.open.push((op, Friend::Tool { call, entered: false, cut: false }));
-        *self.effects.entry((live.id.clone(), live.batches, call)).or_default() += 1;
         if !checks {
             return;
         }
+        *self.effects.entry((live.id.clone(), live.batches, call)).or_default() += 1;
         assert!(self.store.writer.as_ref() == Some(&live.id), "3: a stale run started a tool");
         let recorded = self.store.calls.get(usize::from(call)).is_some_and(|c| c.launched);
         assert!(recorded, "6: a tool began before its record was stored");

@@ -359,9 +359,11 @@ impl World {
         let Step { state, append, tell, act, refused } =
             step(std::mem::take(&mut live.run), input, now);
         live.run = state;
-        self.trace = mix(self.trace, append.len() as u64, tell.len() as u64, act.len() as u64);
-        if let Some((at, _)) = live.run.due() {
-            self.trace = mix(self.trace, at.0, 0, 0);
+        if self.knobs.checks {
+            self.trace = mix(self.trace, append.len() as u64, tell.len() as u64, act.len() as u64);
+            if let Some((at, _)) = live.run.due() {
+                self.trace = mix(self.trace, at.0, 0, 0);
+            }
         }
         if let Some(why) = refused {
             self.stats.refused += 1;
@@ -404,8 +406,8 @@ impl World {
             self.start_all(&act, crash.map(|k| usize::from(k) - 2));
         }
         let Some(live) = &mut self.live else { return };
-        let open = live.run.open_ops();
-        live.open.retain(|(op, _)| open.contains(op));
+        let run = &live.run;
+        live.open.retain(|(op, _)| run.is_open(*op));
         if crash.is_some() {
             self.crash();
         }

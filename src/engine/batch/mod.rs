@@ -48,6 +48,21 @@ pub enum Phase {
     Ended,
 }
 
+impl Phase {
+    /// The operation whose answer the call waits for.
+    #[must_use]
+    pub fn op(self) -> Option<OpId> {
+        match self {
+            Phase::Asking(op)
+            | Phase::Entering(op)
+            | Phase::Running(op)
+            | Phase::After(op)
+            | Phase::Judging(op) => Some(op),
+            Phase::Fresh | Phase::Ready | Phase::Ended => None,
+        }
+    }
+}
+
 /// One call of the batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Call {
@@ -319,15 +334,15 @@ impl Batch {
             | Stage::Tail(..)
             | Stage::Returned => None,
         };
-        let calls = self.calls.iter().enumerate().filter_map(|(i, c)| match c.phase {
-            Phase::Asking(op)
-            | Phase::Entering(op)
-            | Phase::Running(op)
-            | Phase::After(op)
-            | Phase::Judging(op) => Some((op, Some(index(i)))),
-            Phase::Fresh | Phase::Ready | Phase::Ended => None,
-        });
+        let calls = self.calls.iter().enumerate();
+        let calls = calls.filter_map(|(i, c)| Some((c.phase.op()?, Some(index(i)))));
         gate.into_iter().chain(calls).collect()
+    }
+
+    /// Whether an answer to this operation is awaited.
+    #[must_use]
+    pub fn is_open(&self, op: OpId) -> bool {
+        self.stage == Stage::Admit(op) || self.calls.iter().any(|c| c.phase.op() == Some(op))
     }
 
     /// One input for one open operation.
@@ -341,8 +356,10 @@ impl Batch {
             self.advance(marks, &mut out);
             return Ok(out);
         }
-        let open = self.open_ops().into_iter().find(|(open, _)| *open == op);
-        let Some((_, Some(i))) = open else { return Err(Ignored::Stale) };
+        let Some(i) = self.calls.iter().position(|c| c.phase.op() == Some(op)) else {
+            return Err(Ignored::Stale);
+        };
+        let i = index(i);
         match (self.phase(i), input) {
             (Phase::Asking(_), Input::Gated(gate)) => self.gated(i, gate, marks, &mut out),
             (Phase::Entering(_), Input::Entered) => {
