@@ -91,6 +91,19 @@ impl std::fmt::Display for FenceRefusal {
             FenceRefusal::SessionRebound { by: None } => {
                 f.write_str("the session was reset or has no writer any more")
             }
+            FenceRefusal::SessionChanged => {
+                f.write_str("the session of this key changed before the writer was admitted")
+            }
+            FenceRefusal::RevisionChanged => {
+                f.write_str("the session was reset before the writer's claim was committed")
+            }
+            FenceRefusal::ClaimNotPersisted { by: Some(by) } => {
+                write!(f, "the claim was not persisted: run {by} came first")
+            }
+            FenceRefusal::ClaimNotPersisted { by: None } => {
+                f.write_str("the claim was not persisted: the session's writer has changed")
+            }
+            FenceRefusal::RunOver => f.write_str("a run that has ended cannot claim a session"),
         }
     }
 }
@@ -106,4 +119,15 @@ pub enum FenceRefusal {
         /// Who writes now, where it is known.
         by: Option<RunId>,
     },
+    /// A claim: the key belongs to another session now.
+    SessionChanged,
+    /// A claim: the session was reset since its snapshot was read.
+    RevisionChanged,
+    /// A claim: another writer than the one in the snapshot is active.
+    ClaimNotPersisted {
+        /// Who writes now, where it is known.
+        by: Option<RunId>,
+    },
+    /// A claim: the run has ended, or was never accepted.
+    RunOver,
 }

@@ -502,8 +502,11 @@ impl Flow {
     /// The fence refused: somebody else writes, or the session is not what it was.
     pub fn fenced(self, why: FenceRefusal) -> Halt {
         let by = match why {
-            FenceRefusal::SessionEntryMissing => None,
-            FenceRefusal::SessionRebound { by } => by,
+            FenceRefusal::SessionEntryMissing
+            | FenceRefusal::SessionChanged
+            | FenceRefusal::RevisionChanged
+            | FenceRefusal::RunOver => None,
+            FenceRefusal::SessionRebound { by } | FenceRefusal::ClaimNotPersisted { by } => by,
         };
         self.displaced(Termination::Superseded { by })
     }

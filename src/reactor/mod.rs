@@ -188,10 +188,11 @@ impl Reactor {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         match report {
-            Report::Store(Answer::Committed(ticket, result)) => {
+            Report::Store(Answer::Written(ticket, result)) => {
+                let result = result.map(|_| ());
                 self.seat.committed(ticket, result, &mut self.links, observer)
             }
-            Report::Store(Answer::Loaded(..)) => Ok(()),
+            Report::Store(Answer::Loaded(..) | Answer::Booted(..) | Answer::Found(..)) => Ok(()),
             Report::Model(op, event) => self.seat.model_event(op, event, &mut self.links, observer),
             Report::Failed(op, input) => self.feed(Input::Reply(op, input), observer),
             Report::Tool(op, input) => self.seat.tool_event(op, input, &mut self.links, observer),
@@ -258,13 +259,13 @@ fn commit_now(
     reports: &Receiver<Report>,
     commit: crate::store::Commit,
 ) -> Result<(), ReactorError> {
-    if !links.store.send(Job::Commit(0, Box::new(commit))) {
+    if !links.store.send(Job::commit(0, commit)) {
         return Err(ReactorError::StoreGone);
     }
     loop {
         match reports.recv() {
-            Ok(Report::Store(Answer::Committed(0, result))) => {
-                return result.map_err(|denied| match denied {
+            Ok(Report::Store(Answer::Written(0, result))) => {
+                return result.map(|_| ()).map_err(|denied| match denied {
                     crate::store::Denied::Failed(error) => ReactorError::Store(error),
                     crate::store::Denied::Fenced(why) => ReactorError::Refused(why),
                 });

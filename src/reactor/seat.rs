@@ -56,6 +56,7 @@ struct Pending {
     act: Vec<Act>,
     entries: Vec<Entry>,
     claims: bool,
+    ends: bool,
 }
 
 /// What the model has been sent, and is sent again with every request.
@@ -72,6 +73,8 @@ pub(super) struct Seat {
     revision: u32,
     model: Resolved,
     run_id: Option<RunId>,
+    /// The session's active writer, as far as this process knows.
+    writer: Option<RunId>,
     run: Run,
     door: Door,
     history: History,
@@ -141,6 +144,7 @@ impl Seat {
             history: History::new(&model),
             model,
             run_id: None,
+            writer: None,
             run: Run::default(),
             door: whole.door,
             branch: Some(whole.branch),
@@ -371,18 +375,20 @@ impl Seat {
                 _ => None,
             })
             .collect();
+        let ends = writes.iter().any(|write| matches!(write, Write::End { .. }));
         let ticket = links.ticket();
-        self.pending = Some(Pending { ticket, tell, act, entries, claims });
+        self.pending = Some(Pending { ticket, tell, act, entries, claims, ends });
         let commit = Commit {
             session: self.session.clone(),
             key: self.key.clone(),
             cwd: links.outfit.cwd.to_string_lossy().into_owned(),
             revision: self.revision,
             writer: self.run_id.clone(),
+            seen: self.writer.clone(),
             writes,
             at,
         };
-        let sent = links.store.send(Job::Commit(ticket, Box::new(commit)));
+        let sent = links.store.send(Job::commit(ticket, commit));
         if sent { Ok(()) } else { Err(ReactorError::StoreGone) }
     }
 
@@ -397,6 +403,12 @@ impl Seat {
         let Some(pending) = self.pending.take_if(|p| p.ticket == ticket) else { return Ok(()) };
         match result {
             Ok(()) => {
+                if pending.claims {
+                    self.writer.clone_from(&self.run_id);
+                }
+                if pending.ends {
+                    self.writer = None;
+                }
                 for entry in pending.entries {
                     if let Some(message) = entry.kind.in_context(entry.timestamp) {
                         self.history.push(message);

@@ -95,6 +95,7 @@ fn closing(
         cwd: session.cwd.clone(),
         revision: session.revision,
         writer: Some(open.run.clone()),
+        seen: Some(open.run.clone()),
         writes,
         at,
     }

@@ -66,7 +66,7 @@ impl World {
         let writes = door.close_interrupted(Interruption::ProcessStopped, self.now);
         let writes = writes.unwrap_or_default();
         let at = self.store.messages.len();
-        let done = self.store.commit(Some(&run), &writes);
+        let done = self.store.commit(Some(&run), Some(&run), &writes);
         assert!(done.is_ok(), "12: recovery was refused: {done:?}");
         if self.knobs.checks {
             self.recovered(at, &owed, &launched);

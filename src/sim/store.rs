@@ -35,6 +35,8 @@ pub struct MemStore {
     pub owed: VecDeque<String>,
     /// The first violation of pairing that was stored.
     pub unpaired: Option<String>,
+    /// What somebody is to see later of a run's course.
+    pub phases: BTreeMap<RunId, String>,
     /// The next commit fails.
     pub fail_next: bool,
     /// Sabotage: the fence is off.
@@ -46,11 +48,16 @@ impl MemStore {
     ///
     /// # Errors
     /// Why none was committed.
-    pub fn commit(&mut self, by: Option<&RunId>, writes: &[Write]) -> Result<(), Refused> {
+    pub fn commit(
+        &mut self,
+        by: Option<&RunId>,
+        seen: Option<&RunId>,
+        writes: &[Write],
+    ) -> Result<(), Refused> {
         if std::mem::take(&mut self.fail_next) {
             return Err(Refused::Failed);
         }
-        self.admit(by, writes)?;
+        self.admit(by, seen, writes)?;
         for write in writes {
             self.apply(by, write);
         }
@@ -58,8 +65,14 @@ impl MemStore {
     }
 
     /// Walks the writes through the fence without writing.
-    fn admit(&self, by: Option<&RunId>, writes: &[Write]) -> Result<(), Refused> {
+    fn admit(
+        &self,
+        by: Option<&RunId>,
+        seen: Option<&RunId>,
+        writes: &[Write],
+    ) -> Result<(), Refused> {
         let mut active = self.writer.as_ref();
+        let mut ended: BTreeSet<&RunId> = BTreeSet::new();
         let mut accepted = BTreeSet::new();
         for write in writes {
             let free = match write {
@@ -70,11 +83,28 @@ impl MemStore {
                 }
                 Write::Accept { .. } | Write::QueuePut { .. } => true,
                 Write::Claim if by.is_some() => {
+                    let Some(run) = by else { continue };
+                    let open = accepted.contains(run) || self.runs.get(run) == Some(&None);
+                    if !self.no_fence {
+                        if !open || ended.contains(run) {
+                            return Err(Refused::Fenced(FenceRefusal::RunOver));
+                        }
+                        if active != seen {
+                            let by = active.cloned();
+                            return Err(Refused::Fenced(FenceRefusal::ClaimNotPersisted { by }));
+                        }
+                    }
+                    ended.extend(active.filter(|old| *old != run));
                     active = by;
                     true
                 }
                 Write::Put(_) | Write::QueueTake(_) => by.is_none(),
+                Write::EndJoined { run, .. } if active == by && by.is_some() => {
+                    ended.insert(run);
+                    true
+                }
                 Write::End { .. } if active == by && by.is_some() => {
+                    ended.extend(by);
                     active = None;
                     true
                 }
@@ -84,6 +114,8 @@ impl MemStore {
                 | Write::CallProcess { .. }
                 | Write::CallKnown { .. }
                 | Write::CallStored(_)
+                | Write::Phases(_)
+                | Write::EndJoined { .. }
                 | Write::End { .. } => false,
             };
             if !free && !self.no_fence && (by.is_none() || active != by) {
@@ -114,7 +146,10 @@ impl MemStore {
                 }
             }
             Write::QueuePut { id, kind, body } => {
-                self.queue.push((*id, *kind, Arc::clone(body)));
+                match self.queue.iter_mut().find(|(m, _, _)| m == id) {
+                    Some((_, at, _)) => *at = *kind,
+                    None => self.queue.push((*id, *kind, Arc::clone(body))),
+                }
             }
             Write::QueueTake(id) => self.queue.retain(|(m, _, _)| m != id),
             Write::CallsOpen(calls) => self.calls.clone_from(calls),
@@ -133,8 +168,18 @@ impl MemStore {
                     self.calls.clear();
                 }
             }
+            Write::Phases(phases) => {
+                if let Some(run) = by {
+                    self.phases.insert(run.clone(), phases.clone());
+                }
+            }
+            Write::EndJoined { run, termination, .. } => {
+                if let Some(slot @ None) = self.runs.get_mut(run) {
+                    *slot = Some(termination.clone());
+                }
+            }
             Write::End { termination, .. } => {
-                if let Some(slot) = by.and_then(|run| self.runs.get_mut(run)) {
+                if let Some(slot @ None) = by.and_then(|run| self.runs.get_mut(run)) {
                     *slot = Some(termination.clone());
                 }
                 self.writer = None;

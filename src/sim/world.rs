@@ -22,6 +22,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Live {
     pub(super) id: RunId,
+    /// The active writer when it was submitted: what its claim compares with.
+    pub(super) seen: Option<RunId>,
     pub(super) run: Run,
     pub(super) door: Door,
     pub(super) ledger: Ledger,
@@ -199,6 +201,7 @@ impl World {
         ledger.waiting.extend(waiting.iter().copied().map(|(id, kind)| (id, follow(kind))));
         self.live = Some(Live {
             id: id.clone(),
+            seen: self.store.writer.clone(),
             run: Run::default(),
             door,
             ledger,
@@ -264,7 +267,7 @@ impl World {
         let message = Message::User(crate::transcript::User::clone(&bodies::user("late")));
         let writes = door.append(message, self.now);
         let (before, old) = (self.store.messages.len(), old.clone());
-        let done = self.store.commit(Some(&old), &writes);
+        let done = self.store.commit(Some(&old), Some(&old), &writes);
         if self.knobs.checks {
             let same = self.store.messages.len() == before;
             assert!(done.is_err() && same, "2: a stale writer's commit was taken");
@@ -285,7 +288,7 @@ impl World {
             timestamp: self.now,
         });
         let writes = door.append(message, self.now);
-        let _ = self.store.commit(None, &writes);
+        let _ = self.store.commit(None, None, &writes);
     }
 
     pub(super) fn due(&mut self) {
@@ -463,7 +466,8 @@ impl World {
             return Ok(());
         }
         let id = live.id.clone();
-        self.store.commit(Some(&id), &writes)?;
+        let seen = live.seen.clone();
+        self.store.commit(Some(&id), seen.as_ref(), &writes)?;
         let lost = self.sabotaged(Sabotage::LoseRecord);
         let Some(live) = &mut self.live else { return Ok(()) };
         for record in &append {

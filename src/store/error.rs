@@ -58,6 +58,19 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// An older program wrote it, and it was opened for reading only.
+    #[error(
+        "{path} has schema {found}, this program reads schema {known}: the next command that \
+         writes (as `stepclaw agent`) brings it up to date", path = .path.display()
+    )]
+    Older {
+        /// The database.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
     /// It is somebody else's database.
     #[error("{path} is a database of another program and is left untouched", path = .path.display())]
     Foreign {

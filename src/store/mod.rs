@@ -5,19 +5,25 @@
 //! is rolled back alone (decisions 4). The fence compares the session's active writer inside that
 //! transaction (semantics 7.4).
 
+mod admit;
+mod boot;
 mod error;
 mod lock;
+mod manage;
 mod read;
 mod schema;
 mod worker;
 mod write;
 
+pub use admit::{Admit, Admitted, Seen};
+pub use boot::{Boot, Interrupted, Restored};
 pub use error::StoreError;
 pub use lock::{StateLock, create_private};
+pub use manage::{Change, Manage};
 pub use read::{Loaded, OpenRun, Reader, RunRow, SessionRow};
 pub use schema::{SCHEMA_VERSION, Synchronous, open};
 pub use worker::{Answer, Job, Worker};
-pub use write::{Commit, Committed, Denied, commit_all};
+pub use write::{Commit, Committed, Denied, Fact, Part, PartResult, commit_all, execute_all};
 
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,10 @@
 use super::{StoreError, schema};
 use crate::base::{EntryId, Millis, MsgId, RunId, SessionId, json::tolerant};
 use crate::engine::{QueueKind, Termination};
-use crate::transcript::{Entry, OpenCall, User};
+use crate::transcript::{Entry, OpenCall, User, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,12 @@ pub struct SessionRow {
     pub updated_at: Millis,
     /// How many entries it has.
     pub entries: u64,
+    /// When the conversation began: at its creation or its last reset.
+    pub started_at: Millis,
+    /// When a person last had to do with it.
+    pub interaction_at: Millis,
+    /// Its last run was stopped by a restart and is taken up again by the next start.
+    pub interrupted: bool,
 }
 
 /// A run as lists show it.
@@ -38,12 +45,27 @@ pub struct SessionRow {
 pub struct RunRow {
     /// The run.
     pub run_id: String,
+    /// Its conversation; none once that is deleted.
+    pub key: Option<String>,
+    /// Its session.
+    pub session_id: SessionId,
     /// When it was accepted.
     pub accepted_at: Millis,
+    /// When it became the session's writer.
+    pub started_at: Option<Millis>,
     /// When it ended.
     pub ended_at: Option<Millis>,
     /// How it ended.
     pub termination: Option<Termination>,
+    /// The run that answered its message, where that was another one.
+    pub into_run: Option<String>,
+    /// What it waited for, phase by phase.
+    pub phases: Option<Value>,
+    /// How it was to wait for its turn.
+    pub turn: Option<Value>,
+    /// The identity of its request.
+    #[serde(skip)]
+    pub request: Option<String>,
 }
 
 /// A run that did not end by itself.
@@ -93,7 +115,7 @@ impl Reader {
         let db =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
         db.busy_timeout(std::time::Duration::from_secs(5)).map_err(sql)?;
-        let made = schema::check(&db, path)?;
+        let made = schema::check_current(&db, path)?;
         Ok(made.then(|| Reader { db, path: path.to_owned() }))
     }
 
@@ -125,10 +147,26 @@ impl Reader {
     pub fn runs(&self, session: &SessionId) -> Result<Vec<RunRow>, StoreError> {
         self.sql(runs(&self.db, session))
     }
+
+    /// The latest runs of all sessions, the latest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn latest_runs(&self, most: u32) -> Result<Vec<RunRow>, StoreError> {
+        self.sql(latest(&self.db, most))
+    }
+
+    /// One run by its name.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn run(&self, name: &str) -> Result<Option<RunRow>, StoreError> {
+        self.sql(run(&self.db, name))
+    }
 }
 
 const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
-                       updated_at, entry_count FROM sessions";
+                       updated_at, entry_count, started_at, interaction_at, interrupted FROM sessions";
 
 fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -140,43 +178,77 @@ fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
         created_at: millis(r, 5)?,
         updated_at: millis(r, 6)?,
         entries: unsigned(r, 7)?,
+        started_at: millis(r, 8)?,
+        interaction_at: millis(r, 9)?,
+        interrupted: r.get(10)?,
     })
 }
 
-fn unsigned(r: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned(r: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(r.get::<_, i64>(column)?).unwrap_or(0))
 }
 
 /// A text column whose bytes need not be text: what is not is replaced, so that one bad byte
 /// spoils one value and not the session.
-fn text(r: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+pub(super) fn text(r: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     let bytes = r.get_ref(column)?.as_bytes_or_null().unwrap_or_default();
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
-fn millis(r: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
+pub(super) fn millis(r: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
     Ok(Millis(unsigned(r, column)?))
 }
 
 fn sessions(db: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
-    let sql = format!("{SESSION} ORDER BY updated_at DESC, session_key");
+    let sql = format!(
+        "{SESSION} WHERE session_key NOT LIKE 'deleted:%' ORDER BY updated_at DESC, session_key"
+    );
     db.prepare(&sql)?.query_map([], session_row)?.collect()
 }
 
-fn runs(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = "SELECT run_id, accepted_at, ended_at, termination FROM runs WHERE session_id = ?1 \
-               ORDER BY accepted_at DESC, run_id DESC";
-    let row = |r: &Row<'_>| {
-        let ended: Option<i64> = r.get(2)?;
-        let text: Option<String> = r.get(3)?;
-        Ok(RunRow {
-            run_id: r.get(0)?,
-            accepted_at: millis(r, 1)?,
-            ended_at: ended.map(|ms| Millis(u64::try_from(ms).unwrap_or(0))),
-            termination: text.and_then(|t| serde_json::from_str(&t).ok()),
-        })
+const RUN: &str = "SELECT run_id, session_key, runs.session_id, accepted_at, claimed_at, ended_at, \
+                   termination, into_run, phases, turn, request FROM runs \
+                   LEFT JOIN sessions ON sessions.session_id = runs.session_id \
+                   AND session_key NOT LIKE 'deleted:%'";
+
+fn run_row(r: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let at = |column| {
+        let ms: Option<i64> = r.get(column)?;
+        Ok::<_, rusqlite::Error>(ms.map(|ms| Millis(u64::try_from(ms).unwrap_or(0))))
     };
-    db.prepare_cached(sql)?.query_map([session.as_str()], row)?.collect()
+    let value = |text: Option<String>| text.and_then(|t| serde_json::from_str(&t).ok());
+    let termination = text(r, 6)?.and_then(|t| serde_json::from_str(&t).ok());
+    Ok(RunRow {
+        run_id: r.get(0)?,
+        key: r.get(1)?,
+        session_id: SessionId::new(r.get::<_, String>(2)?),
+        accepted_at: millis(r, 3)?,
+        started_at: at(4)?,
+        ended_at: at(5)?,
+        termination,
+        into_run: r.get(7)?,
+        phases: value(text(r, 8)?),
+        turn: value(text(r, 9)?),
+        request: r.get(10)?,
+    })
+}
+
+fn runs(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = format!(
+        "{RUN} WHERE runs.session_id = ?1 ORDER BY accepted_at DESC, run_id DESC"
+    );
+    db.prepare_cached(&sql)?.query_map([session.as_str()], run_row)?.collect()
+}
+
+/// The latest runs of all sessions.
+fn latest(db: &Connection, most: u32) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = format!("{RUN} ORDER BY accepted_at DESC, run_id DESC LIMIT ?1");
+    db.prepare_cached(&sql)?.query_map([most], run_row)?.collect()
+}
+
+/// One run by its name.
+pub(super) fn run(db: &Connection, run: &str) -> rusqlite::Result<Option<RunRow>> {
+    db.prepare_cached(&format!("{RUN} WHERE run_id = ?1"))?.query_row([run], run_row).optional()
 }
 
 /// A session with all its writer needs.
@@ -193,6 +265,7 @@ pub(super) fn load(db: &Connection, key: &str) -> rusqlite::Result<Loaded> {
     };
     let Some(session) = session else { return Ok(loaded) };
     let id = session.session_id.as_str();
+    known_version(db, id)?;
     loaded.branch = branch(db, id, &mut loaded.damaged)?;
     loaded.queue = queue(db, id, &mut loaded.damaged)?;
     let (calls, processes) = calls(db, id, &mut loaded.damaged)?;
@@ -201,6 +274,23 @@ pub(super) fn load(db: &Connection, key: &str) -> rusqlite::Result<Loaded> {
         session.active_run.as_deref().map(|run| OpenRun { run: RunId::new(run), processes });
     loaded.session = Some(session);
     Ok(loaded)
+}
+
+/// A projection that a newer program wrote is not read half.
+fn known_version(db: &Connection, session: &str) -> rusqlite::Result<()> {
+    let sql = "SELECT version FROM sessions WHERE session_id = ?1";
+    let version: u32 = db.prepare_cached(sql)?.query_row([session], |r| r.get(0))?;
+    if version <= PROJECTION_VERSION {
+        return Ok(());
+    }
+    Err(rusqlite::Error::InvalidColumnType(
+        0,
+        format!(
+            "session {session} has version {version}, this program knows {PROJECTION_VERSION}: a \
+             newer stepclaw wrote it"
+        ),
+        rusqlite::types::Type::Integer,
+    ))
 }
 
 /// An entry's columns before its body is read.

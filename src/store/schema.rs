@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The schema this program writes.
-pub const SCHEMA_VERSION: i64 = 1;
+pub const SCHEMA_VERSION: i64 = 2;
 
 /// Marks our databases in the file's header: the letters "step".
-const APPLICATION_ID: i64 = 0x7374_6570;
+pub(super) const APPLICATION_ID: i64 = 0x7374_6570;
 
 /// How long a call waits for another program that has the database, ms.
 const BUSY_MS: u64 = 5_000;
@@ -32,7 +32,7 @@ pub enum Synchronous {
 }
 
 /// Every migration, in order: number n takes schema n to n + 1.
-const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &["
 CREATE TABLE sessions(
   session_id TEXT PRIMARY KEY,
   session_key TEXT NOT NULL UNIQUE,
@@ -91,6 +91,21 @@ CREATE TABLE queue(
   body TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX queue_by_id ON queue(session_id, msg_id);
+", "
+ALTER TABLE sessions ADD COLUMN started_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN interaction_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN queue_settings TEXT;
+ALTER TABLE sessions ADD COLUMN parent_key TEXT;
+UPDATE sessions SET started_at = created_at, interaction_at = updated_at;
+CREATE INDEX sessions_active ON sessions(session_key) WHERE active_run IS NOT NULL;
+CREATE INDEX sessions_interrupted ON sessions(session_key) WHERE interrupted != 0;
+ALTER TABLE runs ADD COLUMN request TEXT;
+ALTER TABLE runs ADD COLUMN turn TEXT;
+ALTER TABLE runs ADD COLUMN into_run TEXT;
+ALTER TABLE runs ADD COLUMN phases TEXT;
+CREATE INDEX runs_waiting ON runs(accepted_at) WHERE ended_at IS NULL AND claimed_at IS NULL;
+ALTER TABLE queue ADD COLUMN run_id TEXT;
 "];
 
 /// Opens the database for writing, creating and migrating it as needed.
@@ -153,6 +168,16 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
             Ok(())
         }
     }
+}
+
+/// Refuses a database whose tables are not those that this program reads.
+pub(super) fn check_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let made = check(db, path)?;
+    let found = version(db).map_err(|e| StoreError::from_sqlite(path, &e))?;
+    if made && found < SCHEMA_VERSION {
+        return Err(StoreError::Older { path: path.to_owned(), found, known: SCHEMA_VERSION });
+    }
+    Ok(made)
 }
 
 /// Refuses a database that a newer program or another one wrote; tells whether it has tables.

@@ -1,6 +1,9 @@
 //! The writer worker: one thread, one connection, group commit.
 
-use super::{Commit, Committed, Loaded, StoreError, Synchronous, commit_all, open, read};
+use super::{
+    Boot, Commit, Loaded, Part, PartResult, RunRow, StoreError, Synchronous, boot, execute_all, open,
+    read,
+};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -14,19 +17,35 @@ const GROUP_MAX: usize = 64;
 /// Work for the writer; `u64` is the caller's ticket.
 #[derive(Debug)]
 pub enum Job {
-    /// Commit one session's part.
-    Commit(u64, Box<Commit>),
+    /// Commit one part.
+    Write(u64, Part),
     /// Read one session.
     Load(u64, String),
+    /// Read what was under way.
+    Boot(u64),
+    /// Read one run.
+    Find(u64, String),
+}
+
+impl Job {
+    /// Commits what a run writes.
+    #[must_use]
+    pub fn commit(ticket: u64, commit: Commit) -> Job {
+        Job::Write(ticket, Part::Commit(Box::new(commit)))
+    }
 }
 
 /// The writer's answer to a ticket.
 #[derive(Debug)]
 pub enum Answer {
-    /// To a commit.
-    Committed(u64, Committed),
+    /// To a write.
+    Written(u64, PartResult),
     /// To a load.
     Loaded(u64, Result<Box<Loaded>, StoreError>),
+    /// To a start.
+    Booted(u64, Result<Box<Boot>, StoreError>),
+    /// To a search for a run.
+    Found(u64, Result<Option<Box<RunRow>>, StoreError>),
 }
 
 /// The writer thread.
@@ -83,18 +102,23 @@ fn work(mut db: Connection, path: &Path, inbox: &Receiver<Job>, answer: &impl Fn
     while let Some(job) = next.take() {
         match job {
             Job::Load(ticket, key) => {
-                let loaded = read::load(&db, &key)
-                    .map(Box::new)
-                    .map_err(|e| StoreError::from_sqlite(&path, &e));
+                let loaded = named(&path, read::load(&db, &key).map(Box::new));
                 answer(Answer::Loaded(ticket, loaded));
             }
-            Job::Commit(ticket, commit) => {
-                let (mut tickets, mut parts) = (vec![ticket], vec![*commit]);
+            Job::Boot(ticket) => {
+                answer(Answer::Booted(ticket, named(&path, boot::boot(&db).map(Box::new))));
+            }
+            Job::Find(ticket, run) => {
+                let found = read::run(&db, &run).map(|row| row.map(Box::new));
+                answer(Answer::Found(ticket, named(&path, found)));
+            }
+            Job::Write(ticket, part) => {
+                let (mut tickets, mut parts) = (vec![ticket], vec![part]);
                 while parts.len() < GROUP_MAX {
                     match inbox.try_recv() {
-                        Ok(Job::Commit(ticket, commit)) => {
+                        Ok(Job::Write(ticket, part)) => {
                             tickets.push(ticket);
-                            parts.push(*commit);
+                            parts.push(part);
                         }
                         Ok(other) => {
                             next = Some(other);
@@ -103,9 +127,9 @@ fn work(mut db: Connection, path: &Path, inbox: &Receiver<Job>, answer: &impl Fn
                         Err(_) => break,
                     }
                 }
-                let results = commit_all(&mut db, &path, &parts);
+                let results = execute_all(&mut db, &path, &parts);
                 for (ticket, result) in tickets.into_iter().zip(results) {
-                    answer(Answer::Committed(ticket, result));
+                    answer(Answer::Written(ticket, result));
                 }
             }
         }
@@ -113,4 +137,8 @@ fn work(mut db: Connection, path: &Path, inbox: &Receiver<Job>, answer: &impl Fn
             next = inbox.recv().ok();
         }
     }
+}
+
+fn named<T>(path: &Path, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+    result.map_err(|e| StoreError::from_sqlite(path, &e))
 }

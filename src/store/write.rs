@@ -1,8 +1,8 @@
 //! Commits: what one pass produced, in one transaction, each session's part behind the fence.
 
-use super::StoreError;
+use super::{Admit, Admitted, Manage, StoreError, admit, manage};
 use crate::base::{Millis, RunId, SessionId};
-use crate::engine::{FenceRefusal, QueueKind, Termination};
+use crate::engine::{Cause, FenceRefusal, QueueKind, Termination};
 use crate::transcript::{EntryKind, Message, OpenCall, User, Write, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::path::Path;
@@ -21,6 +21,9 @@ pub struct Commit {
     /// The run that writes: it must be the active writer, or claim that within this commit.
     /// `None` for a permitted foreign append (an announcement), which may only add messages.
     pub writer: Option<RunId>,
+    /// The active writer in the snapshot on which a claim rests: the compare of its
+    /// compare-and-set. Of no matter where nothing is claimed.
+    pub seen: Option<RunId>,
     /// What to write, in order.
     pub writes: Vec<Write>,
     /// When.
@@ -40,7 +43,7 @@ pub enum Denied {
 pub type Committed = Result<(), Denied>;
 
 /// Why a part ends early.
-enum Stop {
+pub(super) enum Stop {
     Denied(Denied),
     Sql(rusqlite::Error),
 }
@@ -51,9 +54,38 @@ impl From<rusqlite::Error> for Stop {
     }
 }
 
+/// One part of a transaction.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// What a run writes, or a permitted foreign append.
+    Commit(Box<Commit>),
+    /// A client's message is accepted.
+    Admit(Box<Admit>),
+    /// A session as a whole is changed.
+    Manage(Box<Manage>),
+}
+
+/// What became of a part that was committed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Fact {
+    /// It is written.
+    Written,
+    /// The answer to an admission.
+    Admitted(Admitted),
+}
+
+/// The result of one part.
+pub type PartResult = Result<Fact, Denied>;
+
+/// Commits one session's parts each; see [`execute_all`].
+pub fn commit_all(db: &mut Connection, path: &Path, parts: &[Commit]) -> Vec<Committed> {
+    let parts: Vec<Part> = parts.iter().cloned().map(|p| Part::Commit(Box::new(p))).collect();
+    execute_all(db, path, &parts).into_iter().map(|r| r.map(|_| ())).collect()
+}
+
 /// Commits every part in one transaction. If the transaction itself fails, every part has failed
 /// and nothing was written.
-pub fn commit_all(db: &mut Connection, path: &Path, parts: &[Commit]) -> Vec<Committed> {
+pub fn execute_all(db: &mut Connection, path: &Path, parts: &[Part]) -> Vec<PartResult> {
     let failed = |error: &rusqlite::Error| {
         let error = StoreError::from_sqlite(path, error);
         parts.iter().map(|_| Err(Denied::Failed(error.clone()))).collect()
@@ -76,15 +108,23 @@ pub fn commit_all(db: &mut Connection, path: &Path, parts: &[Commit]) -> Vec<Com
     }
 }
 
+fn part(db: &Connection, part: &Part) -> Result<Fact, Stop> {
+    match part {
+        Part::Commit(commit) => execute(db, commit).map(|()| Fact::Written),
+        Part::Admit(admit) => admit::admit(db, admit).map(Fact::Admitted),
+        Part::Manage(manage) => manage::manage(db, manage).map(|()| Fact::Written),
+    }
+}
+
 /// One part in its savepoint. An error of the savepoint itself spoils the whole transaction; so
 /// does one after which the database has given up the transaction by itself, as it may when the
 /// disk is full: then that error is the reason, and not that the savepoint is gone.
-fn one(tx: &mut Transaction<'_>, path: &Path, part: &Commit) -> rusqlite::Result<Committed> {
+fn one(tx: &mut Transaction<'_>, path: &Path, what: &Part) -> rusqlite::Result<PartResult> {
     let mut savepoint = tx.savepoint()?;
-    match execute(&savepoint, part) {
-        Ok(()) => {
+    match part(&savepoint, what) {
+        Ok(fact) => {
             savepoint.commit()?;
-            Ok(Ok(()))
+            Ok(Ok(fact))
         }
         Err(Stop::Sql(error)) if savepoint.is_autocommit() => Err(error),
         Err(stop) => {
@@ -119,12 +159,25 @@ fn execute(db: &Connection, part: &Commit) -> Result<(), Stop> {
     let accepts = part.writes.iter().any(|w| matches!(w, Write::Accept { .. }));
     let mut row = match row(db, part.session.as_str())? {
         Some(row) => row,
-        None if accepts => reserve(db, part)?,
-        None => return Err(fenced(FenceRefusal::SessionEntryMissing)),
+        None => {
+            // The key may have been given to another session since its snapshot was read.
+            if holder(db, &part.key)?.is_some() {
+                return Err(fenced(FenceRefusal::SessionChanged));
+            }
+            if !accepts {
+                return Err(fenced(FenceRefusal::SessionEntryMissing));
+            }
+            reserve(db, part)?
+        }
     };
     let before = (row.leaf.clone(), row.entries);
     if row.revision != part.revision {
-        return Err(fenced(FenceRefusal::SessionRebound { by: row.active.map(RunId::new) }));
+        let claims = part.writes.iter().any(|w| matches!(w, Write::Claim));
+        return Err(fenced(if claims {
+            FenceRefusal::RevisionChanged
+        } else {
+            FenceRefusal::SessionRebound { by: row.active.map(RunId::new) }
+        }));
     }
     let mut writer = Fence { active: row.active.take(), part };
     for write in &part.writes {
@@ -145,14 +198,20 @@ fn execute(db: &Connection, part: &Commit) -> Result<(), Stop> {
     Ok(())
 }
 
-fn fenced(why: FenceRefusal) -> Stop {
+/// The session that has a key.
+pub(super) fn holder(db: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT session_id FROM sessions WHERE session_key = ?1";
+    db.prepare_cached(sql)?.query_row([key], |r| r.get(0)).optional()
+}
+
+pub(super) fn fenced(why: FenceRefusal) -> Stop {
     Stop::Denied(Denied::Fenced(why))
 }
 
 /// The first commit of a session makes its row.
 fn reserve(db: &Connection, part: &Commit) -> rusqlite::Result<Row> {
     let sql = "INSERT INTO sessions(session_id, session_key, revision, version, cwd, created_at, \
-               updated_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+               updated_at, started_at, interaction_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6, ?6)";
     db.prepare_cached(sql)?.execute(params![
         part.session.as_str(),
         part.key,
@@ -187,6 +246,8 @@ impl Fence<'_> {
             | Write::CallProcess { .. }
             | Write::CallKnown { .. }
             | Write::CallStored(_)
+            | Write::Phases(_)
+            | Write::EndJoined { .. }
             | Write::End { .. } => false,
         };
         if free || self.holds() {
@@ -210,7 +271,9 @@ fn apply(
         Write::Claim => claim(db, part, fence)?,
         Write::Put(entry) => put(db, part, entry, row)?,
         Write::QueuePut { id, kind, body } => {
-            let sql = "INSERT INTO queue(session_id, msg_id, kind, body) VALUES(?1, ?2, ?3, ?4)";
+            // A message that was admitted before keeps its place, and the run it came with.
+            let sql = "INSERT INTO queue(session_id, msg_id, kind, body) VALUES(?1, ?2, ?3, ?4) \
+                       ON CONFLICT(session_id, msg_id) DO UPDATE SET kind = excluded.kind";
             let kind = kind_name(*kind);
             db.prepare_cached(sql)?.execute(params![session, sql_id(id.0), kind, json(body)])?;
         }
@@ -234,16 +297,51 @@ fn apply(
             db.prepare_cached(sql)?.execute(params![session, call, json(output)])?;
         }
         Write::CallStored(call) => stored(db, session, *call)?,
-        Write::End { termination, at } => {
+        Write::Phases(phases) => {
             let run = part.writer.as_ref().map(RunId::as_str);
-            let sql = "UPDATE runs SET ended_at = ?2, termination = ?3 WHERE run_id = ?1";
-            db.prepare_cached(sql)?.execute(params![run, sql_ms(*at), json(termination)])?;
-            let sql = "UPDATE sessions SET active_run = NULL, updated_at = ?2 \
-                       WHERE session_id = ?1";
-            db.prepare_cached(sql)?.execute(params![session, sql_ms(*at)])?;
-            fence.active = None;
+            let sql = "UPDATE runs SET phases = ?2 WHERE run_id = ?1";
+            db.prepare_cached(sql)?.execute(params![run, phases])?;
         }
+        Write::EndJoined { run, termination, at } => {
+            let into = part.writer.as_ref().map(RunId::as_str);
+            end_run(db, run.as_str(), termination, *at, into)?;
+        }
+        Write::End { termination, at } => end(db, part, termination, *at, fence)?,
     }
+    Ok(())
+}
+
+/// The writer's own end: the session has no writer any more.
+fn end(
+    db: &Connection,
+    part: &Commit,
+    termination: &Termination,
+    at: Millis,
+    fence: &mut Fence<'_>,
+) -> rusqlite::Result<()> {
+    let run = part.writer.as_ref().map_or("", RunId::as_str);
+    end_run(db, run, termination, at, None)?;
+    // What was stopped by a restart is what the next start takes up again.
+    let interrupted = *termination == Termination::Aborted { cause: Cause::Restart };
+    let sql = "UPDATE sessions SET active_run = NULL, updated_at = ?2, interrupted = ?3 \
+               WHERE session_id = ?1";
+    db.prepare_cached(sql)?.execute(params![part.session.as_str(), sql_ms(at), interrupted])?;
+    fence.active = None;
+    Ok(())
+}
+
+/// A run ends once: what has an end keeps it.
+pub(super) fn end_run(
+    db: &Connection,
+    run: &str,
+    termination: &Termination,
+    at: Millis,
+    into: Option<&str>,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE runs SET ended_at = ?2, termination = ?3, into_run = ?4 \
+               WHERE run_id = ?1 AND ended_at IS NULL";
+    let termination = json(termination);
+    db.prepare_cached(sql)?.execute(params![run, sql_ms(at), termination, into])?;
     Ok(())
 }
 
@@ -262,32 +360,38 @@ fn accept(
         json(&entry),
         sql_ms(at)
     ])?;
-    if done == 0 {
+    // A run that was admitted before it came to its turn is accepted already.
+    let sql = "SELECT 1 FROM runs WHERE run_id = ?1 AND session_id = ?2 AND request IS NOT NULL \
+               AND claimed_at IS NULL AND ended_at IS NULL";
+    if done == 0 && !db.prepare_cached(sql)?.exists(params![run.as_str(), session])? {
         let error = StoreError::DuplicateRun(run.to_string());
         return Err(Stop::Denied(Denied::Failed(error)));
     }
     Ok(())
 }
 
-/// The compare-and-set: the row must still be what this transaction read at its beginning.
+/// The compare-and-set: the active writer must be the one of the snapshot on which the claim
+/// rests, and the run one that was accepted and has not ended.
 fn claim(db: &Connection, part: &Commit, fence: &mut Fence<'_>) -> Result<(), Stop> {
     let run = part.writer.as_ref().map(RunId::as_str);
-    let sql = "UPDATE sessions SET active_run = ?2 \
-               WHERE session_id = ?1 AND revision = ?3 AND active_run IS ?4";
     let session = part.session.as_str();
-    let done =
-        db.prepare_cached(sql)?.execute(params![session, run, part.revision, fence.active])?;
-    if done != 1 {
+    let sql = "SELECT 1 FROM runs WHERE run_id = ?1 AND session_id = ?2 AND ended_at IS NULL";
+    if !db.prepare_cached(sql)?.exists(params![run, session])? {
+        return Err(fenced(FenceRefusal::RunOver));
+    }
+    let seen = part.seen.as_ref().map(RunId::as_str);
+    let sql = "UPDATE sessions SET active_run = ?2, interrupted = 0 \
+               WHERE session_id = ?1 AND revision = ?3 AND active_run IS ?4";
+    let swapped = seen == fence.active.as_deref()
+        && db.prepare_cached(sql)?.execute(params![session, run, part.revision, seen])? == 1;
+    if !swapped {
         let by = fence.active.as_deref().map(RunId::new);
-        return Err(fenced(FenceRefusal::SessionRebound { by }));
+        return Err(fenced(FenceRefusal::ClaimNotPersisted { by }));
     }
     if let Some(old) = fence.active.as_deref().filter(|old| Some(*old) != run) {
         // The old writer ends as superseded in the transaction that takes its place.
         let by = part.writer.clone();
-        let termination = json(&Termination::Superseded { by });
-        let sql = "UPDATE runs SET ended_at = ?2, termination = ?3 \
-                   WHERE run_id = ?1 AND ended_at IS NULL";
-        db.prepare_cached(sql)?.execute(params![old, sql_ms(part.at), termination])?;
+        end_run(db, old, &Termination::Superseded { by }, part.at, None)?;
     }
     let sql = "UPDATE runs SET claimed_at = ?2 WHERE run_id = ?1";
     db.prepare_cached(sql)?.execute(params![run, sql_ms(part.at)])?;
@@ -304,7 +408,6 @@ fn put(
     row: &mut Row,
 ) -> Result<(), Stop> {
     let session = part.session.as_str();
-    let body = json(&entry.kind);
     let user = match &entry.kind {
         EntryKind::Message { message: Message::User(user) } => Some(user),
         _ => None,
@@ -315,19 +418,38 @@ fn put(
     {
         return Ok(());
     }
-    let sql = "INSERT INTO entries(session_id, id, parent_id, at, run_id, idem, body) \
-               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    db.prepare_cached(sql)?.execute(params![
-        session,
-        entry.id.as_str(),
-        row.leaf,
-        sql_ms(entry.timestamp),
-        part.writer.as_ref().map(RunId::as_str),
-        key,
-        body
-    ])?;
+    let run = part.writer.as_ref().map(RunId::as_str);
+    insert_entry(db, session, entry, row.leaf.as_deref(), run, key)?;
     row.leaf = Some(entry.id.to_string());
     row.entries += 1;
+    Ok(())
+}
+
+fn insert_entry(
+    db: &Connection,
+    session: &str,
+    entry: &crate::transcript::Entry,
+    leaf: Option<&str>,
+    run: Option<&str>,
+    key: Option<&str>,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO entries(session_id, id, parent_id, at, run_id, idem, body) \
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let (id, at, body) = (entry.id.as_str(), sql_ms(entry.timestamp), json(&entry.kind));
+    db.prepare_cached(sql)?.execute(params![session, id, leaf, at, run, key, body])?;
+    Ok(())
+}
+
+/// An entry of no run, at the end of the session.
+pub(super) fn put_entry(
+    db: &Connection,
+    session: &str,
+    entry: &crate::transcript::Entry,
+) -> rusqlite::Result<()> {
+    let Some(row) = row(db, session)? else { return Ok(()) };
+    insert_entry(db, session, entry, row.leaf.as_deref(), None, None)?;
+    let sql = "UPDATE sessions SET leaf = ?2, entry_count = entry_count + 1 WHERE session_id = ?1";
+    db.prepare_cached(sql)?.execute(params![session, entry.id.as_str()])?;
     Ok(())
 }
 
@@ -383,15 +505,15 @@ pub(super) fn kind_name(kind: QueueKind) -> &'static str {
     }
 }
 
-fn sql_ms(at: Millis) -> i64 {
+pub(super) fn sql_ms(at: Millis) -> i64 {
     sql_id(at.0)
 }
 
-fn sql_id(n: u64) -> i64 {
+pub(super) fn sql_id(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Our own types have text keys and no fallible parts: writing them cannot fail.
-fn json(value: &impl serde::Serialize) -> String {
+pub(super) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|e| format!("{{\"unwritable\":\"{e}\"}}"))
 }

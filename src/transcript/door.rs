@@ -72,6 +72,17 @@ pub enum Write {
     },
     /// A call's result is among the entries.
     CallStored(u16),
+    /// What the run waited for, and how long: for people who look at it later.
+    Phases(String),
+    /// A run whose message this one answered ends with it.
+    EndJoined {
+        /// The run.
+        run: RunId,
+        /// How.
+        termination: Termination,
+        /// When.
+        at: Millis,
+    },
     /// The run is over.
     End {
         /// How.
@@ -320,6 +331,11 @@ impl Door {
             | Message::CompactionSummary(_)) => self.put(message, now, &mut out),
         }
         out
+    }
+
+    /// The entry that marks a new beginning (semantics 7.5).
+    pub fn reset_entry(&mut self, reason: &str, now: Millis) -> Entry {
+        self.make(EntryKind::Reset { reason: reason.to_owned(), first_kept_entry_id: None }, now)
     }
 
     fn enqueue(&mut self, id: MsgId, kind: QueueKind, body: &Arc<User>, out: &mut Vec<Write>) {

@@ -28,9 +28,16 @@ struct Both {
 
 impl Both {
     fn commit(&mut self, by: Option<&str>, writes: &[Write]) -> bool {
-        let real = verdict(&self.bed.write(by, writes.to_vec()));
+        // Now and then the snapshot is an old one.
+        let seen = match self.rng.below(8) {
+            0 => Some(RunId::new(format!("r{}", self.rng.below(4)))),
+            1 => None,
+            _ => self.mem.writer.clone(),
+        };
+        let part = Commit { seen: seen.clone(), ..part(by, writes.to_vec()) };
+        let real = verdict(&self.bed.commit(part));
         let run = by.map(RunId::new);
-        let model = self.mem.commit(run.as_ref(), writes);
+        let model = self.mem.commit(run.as_ref(), seen.as_ref(), writes);
         assert_eq!(real, model, "{by:?} {writes:?}");
         self.refused += u32::from(real.is_err());
         self.agree();
@@ -115,7 +122,7 @@ impl Both {
         for _ in 0..=self.rng.below(3) {
             let call = u16::try_from(self.rng.below(4)).unwrap();
             let id = MsgId(1 + self.rng.below(self.next_id + 2));
-            writes.push(match self.rng.below(9) {
+            writes.push(match self.rng.below(11) {
                 0 => accept(&self.run()),
                 1 => Write::Claim,
                 2 => {
@@ -132,6 +139,12 @@ impl Both {
                 5 => Write::CallsLaunched(vec![call, 77]),
                 6 => Write::CallKnown { call, output: Arc::new(ToolOutput::error("no")) },
                 7 => Write::CallStored(call),
+                8 => Write::Phases("[]".into()),
+                9 => Write::EndJoined {
+                    run: RunId::new(self.run()),
+                    termination: Termination::Completed { cut: true },
+                    at: Millis(3),
+                },
                 _ => done(),
             });
         }

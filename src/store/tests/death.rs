@@ -1,6 +1,7 @@
 //! S13 to S15: owners that die, and what is known to be stored when they do.
 
 use super::*;
+use crate::store::Reader;
 use crate::base::{Rng, id};
 use crate::store::{Answer, Job, StateLock, Worker};
 use crate::transcript::EntryKind;
@@ -80,16 +81,19 @@ fn append_for_ever(dir: &Path) {
     );
     let mut door = door(u64::from(std::process::id()));
     let mut writes = vec![accept(&run), Write::Claim];
+    let before = Reader::open(&path).unwrap().and_then(|r| r.sessions().unwrap().pop());
+    let seen = before.and_then(|row| row.active_run).map(RunId::new);
     for n in 0u64.. {
         let text = format!("{run} {n}");
         writes.extend(door.append(said(&text), Millis(n)));
-        worker.send(Job::Commit(n, Box::new(part(Some(&run), std::mem::take(&mut writes)))));
+        let part = part(Some(&run), std::mem::take(&mut writes));
+        worker.send(Job::commit(n, Commit { seen: seen.clone(), ..part }));
         // A few are under way at any time.
         if n < 4 {
             continue;
         }
         match answers.recv().unwrap() {
-            Answer::Committed(ticket, Ok(())) => {
+            Answer::Written(ticket, Ok(_)) => {
                 let mut out = std::io::stdout().lock();
                 writeln!(out, "child {run} {ticket}").unwrap();
                 out.flush().unwrap();
@@ -156,10 +160,10 @@ fn letting_go_writes_what_was_handed_over() {
     let path = dir.path().join("agent.sqlite");
     let worker = Worker::start(&path, Synchronous::Normal, |_| {}).unwrap();
     let mut door = door(1);
-    worker.send(Job::Commit(0, Box::new(part(Some("r1"), vec![accept("r1"), Write::Claim]))));
+    worker.send(Job::commit(0, part(Some("r1"), vec![accept("r1"), Write::Claim])));
     for n in 1..200 {
         let writes = door.append(said(&n.to_string()), Millis(n));
-        assert!(worker.send(Job::Commit(n, Box::new(part(Some("r1"), writes)))));
+        assert!(worker.send(Job::commit(n, part(Some("r1"), writes))));
     }
     drop(worker);
     let db = open(&path, Synchronous::Normal).unwrap();

@@ -39,9 +39,11 @@ fn another_revision_is_another_session() {
     bed.db.execute("UPDATE sessions SET revision = 1", []).unwrap();
     let before = bed.dump();
     let announcer = part(None, puts(&mut door(1), "x"));
-    for part in [part(Some("r1"), vec![done()]), part(Some("r2"), vec![Write::Claim]), announcer] {
+    for part in [part(Some("r1"), vec![done()]), announcer] {
         assert_eq!(rebound(&bed.commit(part)), Some(RunId::new("r1")));
     }
+    let claim = bed.commit(part(Some("r1"), vec![Write::Claim]));
+    assert_eq!(refusal(&claim), FenceRefusal::RevisionChanged);
     assert_eq!(bed.dump(), before);
     let now = Commit { revision: 1, ..part(Some("r1"), vec![done()]) };
     bed.commit(now).unwrap();
@@ -99,6 +101,58 @@ fn a_takeover_ends_the_old_run_with_it() {
     bed.write(Some("r2"), vec![done()]).unwrap();
     started(&mut bed, "r3");
     assert_eq!(bed.termination("r2"), Some(Termination::Completed { cut: false }));
+}
+
+/// S3a: the key was given to another session since the snapshot was read.
+#[test]
+fn another_session_of_the_key_is_told_apart() {
+    let mut bed = bed();
+    started(&mut bed, "r1");
+    bed.write(Some("r1"), vec![done()]).unwrap();
+    bed.db.pragma_update(None, "foreign_keys", false).unwrap();
+    bed.db.execute("UPDATE sessions SET session_id = 's9'", []).unwrap();
+    let before = bed.dump();
+    for writes in [vec![accept("r2"), Write::Claim], vec![accept("r2")], puts(&mut door(1), "x")] {
+        let result = bed.commit(part(Some("r2"), writes));
+        assert_eq!(refusal(&result), FenceRefusal::SessionChanged);
+    }
+    assert_eq!(bed.dump(), before);
+}
+
+/// S4a: a claim rests on a snapshot; a writer that came since is not overwritten blindly, and the
+/// next try, on a new snapshot, takes over.
+#[test]
+fn a_claim_on_an_old_snapshot_is_not_persisted() {
+    let mut bed = bed();
+    started(&mut bed, "r1");
+    bed.write(None, vec![accept("r2"), accept("r3")]).unwrap();
+    let claim = |run: &str, seen: Option<&str>| Commit {
+        seen: seen.map(RunId::new),
+        ..part(Some(run), vec![Write::Claim])
+    };
+    bed.commit(claim("r2", Some("r1"))).unwrap();
+    let by = Some(RunId::new("r2"));
+    for seen in [None, Some("r1"), Some("r3")] {
+        let refused = bed.commit(claim("r3", seen));
+        assert_eq!(refusal(&refused), FenceRefusal::ClaimNotPersisted { by: by.clone() });
+    }
+    assert_eq!((bed.writer(), bed.termination("r2")), (by, None));
+    bed.commit(claim("r3", Some("r2"))).unwrap();
+    assert_eq!(bed.writer(), Some(RunId::new("r3")));
+}
+
+/// S4b: a run that has ended, or that nobody accepted, cannot claim.
+#[test]
+fn a_run_that_is_over_cannot_claim() {
+    let mut bed = bed();
+    started(&mut bed, "r1");
+    started(&mut bed, "r2");
+    for run in ["r1", "r7"] {
+        let refused = bed.write(Some(run), vec![Write::Claim]);
+        assert_eq!(refusal(&refused), FenceRefusal::RunOver, "{run}");
+    }
+    bed.write(Some("r2"), vec![done()]).unwrap();
+    assert_eq!(refusal(&bed.write(Some("r2"), vec![Write::Claim])), FenceRefusal::RunOver);
 }
 
 /// S4: a claim needs a name.

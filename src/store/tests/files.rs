@@ -28,9 +28,42 @@ fn a_newer_schema_is_left_alone() {
     drop(db);
     untouched(&path, || {
         let error = refused(&path);
-        let newer = matches!(error, StoreError::Newer { found: 2, known: 1, .. });
+        let (next, ours) = (SCHEMA_VERSION + 1, SCHEMA_VERSION);
+        let newer = matches!(&error, StoreError::Newer { found, known, .. }
+            if (*found, *known) == (next, ours));
         assert!(newer && error.to_string().contains("agent.sqlite"), "{error}");
     });
+}
+
+/// S8a: an older schema is brought up to date by the first writer; a reader says so.
+#[test]
+fn an_older_schema_is_migrated_by_a_writer_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sqlite");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(crate::store::schema::MIGRATIONS[0]).unwrap();
+    old.execute_batch(
+        "INSERT INTO sessions(session_id, session_key, version, created_at, updated_at)
+         VALUES('s1', 'agent:main:main', 4, 3, 8); PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    old.pragma_update(None, "application_id", crate::store::schema::APPLICATION_ID).unwrap();
+    drop(old);
+    let error = Reader::open(&path).err().unwrap();
+    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
+    drop(open(&path, Synchronous::Full).unwrap());
+    let row = Reader::open(&path).unwrap().unwrap().sessions().unwrap().remove(0);
+    assert_eq!((row.started_at, row.interaction_at), (Millis(3), Millis(8)));
+}
+
+/// S8b: a session that a newer program wrote is named, not read by half.
+#[test]
+fn a_session_of_a_newer_version_is_not_read() {
+    let mut bed = bed();
+    started(&mut bed, "r1");
+    bed.db.execute("UPDATE sessions SET version = 99", []).unwrap();
+    let error = read::load(&bed.db, KEY).unwrap_err().to_string();
+    assert!(error.contains("session s1 has version 99"), "{error}");
 }
 
 /// S8: so is another program's database.

@@ -1,5 +1,6 @@
 //! The store by itself: schema, fence, group commit, damage, death (spec/store.md).
 
+mod admit;
 mod contract;
 mod death;
 mod fence;
@@ -7,7 +8,7 @@ mod files;
 
 use super::{Commit, Committed, Denied, StoreError, Synchronous, commit_all, open, read};
 use crate::base::{Millis, RunId, SessionId};
-use crate::engine::{Entry as RunEntry, FenceRefusal, QueueKind, Record, Termination};
+use crate::engine::{Cause, Entry as RunEntry, FenceRefusal, QueueKind, Record, Termination};
 use crate::transcript::{
     Assistant, Block, Check, Content, Door, Message, ModelName, ReplyBody, StopReason, User, Write,
 };
@@ -37,8 +38,17 @@ impl Bed {
         commit_all(&mut self.db, &self.path, &[part]).remove(0)
     }
 
+    /// A commit on a snapshot that was read just now.
     fn write(&mut self, by: Option<&str>, writes: Vec<Write>) -> Committed {
-        self.commit(part(by, writes))
+        let seen = self.writer();
+        self.commit(Commit { seen, ..part(by, writes) })
+    }
+
+    /// The session's active writer.
+    fn writer(&self) -> Option<RunId> {
+        let sql = "SELECT active_run FROM sessions WHERE session_id = 's1'";
+        let run: rusqlite::Result<Option<String>> = self.db.query_row(sql, [], |r| r.get(0));
+        run.ok().flatten().map(RunId::new)
     }
 
     fn load(&self) -> super::Loaded {
@@ -83,6 +93,7 @@ fn part(by: Option<&str>, writes: Vec<Write>) -> Commit {
         cwd: "/w".into(),
         revision: 0,
         writer: by.map(RunId::new),
+        seen: None,
         writes,
         at: Millis(7),
     }
@@ -142,6 +153,13 @@ fn started(bed: &mut Bed, run: &str) {
 fn rebound(result: &Committed) -> Option<RunId> {
     match result {
         Err(Denied::Fenced(FenceRefusal::SessionRebound { by })) => by.clone(),
+        other => panic!("expected a refusal by the fence, got {other:?}"),
+    }
+}
+
+fn refusal(result: &Committed) -> FenceRefusal {
+    match result {
+        Err(Denied::Fenced(why)) => why.clone(),
         other => panic!("expected a refusal by the fence, got {other:?}"),
     }
 }
