@@ -40,3 +40,41 @@ pub const RETRY_AFTER_MAX_MS: u64 = 60_000;
 pub const DETAILS_BYTES_MAX: usize = 8_192;
 /// Characters of a tool result's text that are stored for a small window (semantics 3.9).
 pub const RESULT_CHARS_MAX: usize = 16_000;
+/// Waiting turns of a session unless settings say otherwise (semantics 6.1).
+pub const TURNS_CAP: u16 = 20;
+/// Most waiting turns of a session that settings may ask for.
+pub const TURNS_CAP_MAX: u16 = 1_000;
+/// Characters of the line that stands for a dropped message in the overflow summary.
+pub const SUMMARY_LINE_CHARS_MAX: usize = 160;
+/// Routes of one session whose overflow is summarised at the same time.
+pub const OVERFLOW_GROUPS_MAX: usize = 16;
+/// Quiet window before waiting turns are run, ms, unless settings say otherwise.
+pub const QUIET_MS: u32 = 500;
+/// Longest quiet window that a command may ask for, ms.
+pub const QUIET_MAX_MS: u32 = 86_400_000;
+/// How long a provider's message id is remembered, ms.
+pub const SEEN_PROVIDER_MS: u64 = 300_000;
+/// How many of a provider's message ids are remembered.
+pub const SEEN_PROVIDER_MAX: usize = 10_000;
+/// How long an inbound message is remembered, ms.
+pub const SEEN_INBOUND_MS: u64 = 1_200_000;
+/// How many inbound messages are remembered.
+pub const SEEN_INBOUND_MAX: usize = 5_000;
+/// Longest key that a dedupe window remembers, in bytes.
+pub const SEEN_KEY_BYTES_MAX: usize = 512;
+/// Characters of a sender's name in a combined turn.
+pub const SENDER_CHARS_MAX: usize = 80;
+/// Longest message that can be one of the plain stop phrases, in bytes.
+pub const STOP_PHRASE_BYTES_MAX: usize = 128;
+/// Characters of a word that are repeated to the user who mistyped it.
+pub const BAD_WORD_CHARS_MAX: usize = 40;
+/// Time without progress after which a session is looked at, ms (semantics 13).
+pub const STUCK_WARN_MS: u64 = 120_000;
+/// Least time without progress before a stalled run is aborted, ms.
+pub const STUCK_ABORT_MIN_MS: u64 = 300_000;
+/// The abort limit is at least so many times the warning limit.
+pub const STUCK_ABORT_FACTOR: u64 = 3;
+/// How often sessions are looked at, ms; the first pause between two attempts at a recovery.
+pub const WATCH_TICK_MS: u64 = 30_000;
+/// Sessions whose warnings are remembered.
+pub const WATCHED_MAX: usize = 4_096;

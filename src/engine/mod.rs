@@ -14,6 +14,7 @@
 
 pub mod batch;
 mod close;
+pub mod command;
 mod ends;
 mod flow;
 pub mod io;
@@ -21,8 +22,11 @@ pub mod loops;
 mod outcome;
 pub mod replay;
 pub mod reply;
+pub mod reset;
 pub mod run;
 pub mod steer;
+pub mod turns;
+pub mod watch;
 
 pub use io::{
     Act, Assembled, Cause, Entry, Event, Fault, FenceRefusal, Hook, Hooks, Input, Outcome, Record,

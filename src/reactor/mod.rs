@@ -8,6 +8,7 @@ mod links;
 mod seat;
 mod settle;
 mod workers;
+pub mod zone;
 
 pub use clock::Clock;
 pub use links::{Observer, Outfit, Report, View};
