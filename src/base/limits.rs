@@ -78,3 +78,38 @@ pub const STUCK_ABORT_FACTOR: u64 = 3;
 pub const WATCH_TICK_MS: u64 = 30_000;
 /// Sessions whose warnings are remembered.
 pub const WATCHED_MAX: usize = 4_096;
+/// Longest agent id, characters (semantics 7.2).
+pub const AGENT_CHARS_MAX: usize = 64;
+/// Longest session key, bytes.
+pub const KEY_BYTES_MAX: usize = 512;
+/// Most peers that identity links name in all.
+pub const IDENTITY_LINKS_MAX: usize = 10_000;
+/// Most pieces of work that wait or run in the lanes at once.
+pub const LANE_TICKETS_MAX: usize = 100_000;
+/// Longest name of a lane, bytes.
+pub const LANE_NAME_BYTES_MAX: usize = 64;
+/// Longest name of a conversation's lane, or of an owner, bytes: a key and its prefix.
+pub const LANE_SESSION_BYTES_MAX: usize = KEY_BYTES_MAX + 8;
+/// How long work waits in a lane before that is worth a note, ms (semantics 6.2).
+pub const LANE_NOTICE_MS: u64 = 2_000;
+/// Least runs at once in the lane `main`; more on machines with more than two processors.
+pub const LANE_MAIN_MIN: u16 = 8;
+/// Runs at once in the lane `main` for each processor, if that is more.
+pub const LANE_MAIN_PER_CPU: u16 = 4;
+/// Runs at once in `cron`, in `subagent` for each owner, in `active-memory`, and in the budget that
+/// `cron:nested` and `hook-dispatch` share.
+pub const LANE_WIDE: u16 = 8;
+/// Runs at once in the lane `background`.
+pub const LANE_BACKGROUND: u16 = 3;
+/// Candidates of one boot that are resumed; what is beyond gets its notice at once.
+pub const RECOVERY_CANDIDATES_MAX: usize = 10_000;
+/// From boot to the first resumed run, ms (semantics 7.7).
+pub const RECOVERY_DELAY_MS: u64 = 5_000;
+/// How often one interrupted run is resumed, over all boots (semantics 7.7).
+pub const RECOVERY_ATTEMPTS_MAX: u8 = 3;
+/// From the first failed attempt to the second, ms; doubles with each further one.
+pub const RECOVERY_BACKOFF_MS: u64 = 5_000;
+/// Longest wait between two attempts, ms.
+pub const RECOVERY_BACKOFF_MAX_MS: u64 = 60_000;
+/// How long a resumed run is watched before the next one begins, ms (semantics 7.7).
+pub const RECOVERY_OBSERVE_MS: u64 = 10_000;

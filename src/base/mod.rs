@@ -11,6 +11,6 @@ pub mod time;
 
 pub use fault::{FailKind, Failure};
 pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
-pub use key::SessionKey;
+pub use key::{KeyError, KeyRef, SessionKey};
 pub use rng::Rng;
 pub use time::Millis;
