@@ -113,3 +113,11 @@ pub const RECOVERY_BACKOFF_MS: u64 = 5_000;
 pub const RECOVERY_BACKOFF_MAX_MS: u64 = 60_000;
 /// How long a resumed run is watched before the next one begins, ms (semantics 7.7).
 pub const RECOVERY_OBSERVE_MS: u64 = 10_000;
+/// Most runs that are accepted and have not ended.
+pub const RUNS_MAX: usize = 65_536;
+/// Most of those who wait for a run at once.
+pub const WAITERS_MAX: usize = 4_096;
+/// After a refusal by full lanes, when a session asks again, ms.
+pub const LANE_RETRY_MS: u64 = 1_000;
+/// After a failed commit of ends of runs that never began, when it is tried again, ms.
+pub const DROP_RETRY_MS: u64 = 5_000;

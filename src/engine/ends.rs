@@ -79,6 +79,12 @@ pub enum PolicyRule {
     PrepareNextTurn,
     /// `shouldStopAfterTurn` answered true.
     ShouldStopAfterTurn,
+    /// The message had to leave a full queue, and never began.
+    QueueCap,
+    /// A newer message took its place (queue mode `interrupt`).
+    QueueInterrupt,
+    /// A heartbeat that came while a run was active.
+    NotNeeded,
 }
 
 impl std::fmt::Display for FenceRefusal {

@@ -1,0 +1,340 @@
+//! Admission: what is accepted, and where it goes (semantics 6.1, 7.3).
+
+use super::{Act, Admission, Arrival, Asked, Event, Facts, Live, Out, Outcome, Pending, Phase};
+use super::{Drain, Input, Key, Refusal, Sessions, Stage, Waits, Why, dropped};
+use crate::base::limits::RUNS_MAX;
+use crate::base::{Millis, MsgId, OpId, RunId};
+use crate::engine::ends::PolicyRule;
+use crate::engine::reset::stale;
+use crate::engine::turns::{self, Arriving, Mode, Place, QueueSettings, Turn, place};
+use crate::engine::{Cause, Termination, recovery};
+use std::sync::Arc;
+
+impl Live {
+    /// What is known of it so far.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome {
+            accepted_at: self.accepted_at,
+            started_at: self.started_at,
+            ended_at: None,
+            termination: None,
+            into: match &self.stage {
+                Stage::Joined(host) => Some(host.clone()),
+                Stage::Accepting { .. }
+                | Stage::Waiting
+                | Stage::Steering
+                | Stage::Running
+                | Stage::Dropping => None,
+            },
+        }
+    }
+}
+
+impl Sessions {
+    /// A message comes in. It is accepted when the store says so.
+    pub(super) fn arrive(&mut self, arrival: Arrival, now: Millis, out: &mut Out) {
+        let run = arrival.run.clone();
+        if let Some(live) = self.runs.get(&run) {
+            let same = live.request == arrival.request && live.key == arrival.key;
+            out.tell.push(if same {
+                Event::Known(run, live.outcome())
+            } else {
+                Event::Conflict(run)
+            });
+            return;
+        }
+        if let Some(why) = self.refuses(&arrival) {
+            return self.refuse(run, &arrival.key, arrival.wait.attempt, why, now, out);
+        }
+        self.ask_store(arrival, now, out);
+    }
+
+    fn refuses(&self, arrival: &Arrival) -> Option<Why> {
+        if self.drain != Drain::No {
+            return Some(Why::Draining);
+        }
+        if self.runs.len() >= RUNS_MAX {
+            return Some(Why::Busy);
+        }
+        let busy = self.sessions.get(&arrival.key);
+        let busy = busy.is_some_and(|s| s.phase != Phase::Idle || !s.turns.is_empty());
+        (arrival.wait.arriving == Arriving::Heartbeat && busy).then_some(Why::NotNeeded)
+    }
+
+    fn refuse(
+        &mut self,
+        run: RunId,
+        key: &Key,
+        attempt: u8,
+        why: Why,
+        now: Millis,
+        out: &mut Out,
+    ) {
+        out.tell.push(Event::Refused(run, why));
+        if attempt > 0 {
+            self.recover(recovery::Input::Refused(Arc::clone(key)), now, out);
+        }
+    }
+
+    pub(super) fn ask_store(&mut self, arrival: Arrival, now: Millis, out: &mut Out) {
+        let msg = MsgId(self.next_msg);
+        self.next_msg += 1;
+        let op = self.op(Asked::Admit(arrival.run.clone(), arrival.boundary));
+        let live = Live {
+            key: Arc::clone(&arrival.key),
+            request: Arc::clone(&arrival.request),
+            msg,
+            accepted_at: now,
+            started_at: None,
+            waits: arrival.wait.clone(),
+            stage: Stage::Accepting { stopped: None },
+        };
+        self.runs.insert(arrival.run.clone(), live);
+        out.act.push(Act::Admit(op, msg, Box::new(arrival)));
+    }
+
+    /// The store's answer.
+    pub(super) fn admitted(
+        &mut self,
+        op: OpId,
+        admission: Admission,
+        now: Millis,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
+        let Asked::Admit(run, boundary) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
+        let Some(live) = self.runs.get(&run) else { return Err(Refusal::UnknownRun) };
+        let (key, attempt) = (Arc::clone(&live.key), live.waits.attempt);
+        match admission {
+            Admission::New(facts) => {
+                let at = live.accepted_at;
+                out.tell.push(Event::Accepted { run: run.clone(), key: Arc::clone(&key), at });
+                self.take_in(&run, &facts, boundary, now, out);
+            }
+            Admission::Known(outcome) => {
+                self.runs.remove(&run);
+                out.tell.push(Event::Known(run, outcome));
+                self.overflow_known(&key, now, out);
+            }
+            Admission::Conflict => {
+                self.runs.remove(&run);
+                out.tell.push(Event::Conflict(run));
+                self.overflow_known(&key, now, out);
+            }
+            Admission::Failed(why) => {
+                self.runs.remove(&run);
+                self.refuse(run, &key, attempt, Why::Store(why), now, out);
+                self.overflow_known(&key, now, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// An accepted message takes its place.
+    fn take_in(
+        &mut self,
+        run: &RunId,
+        facts: &Facts,
+        boundary: Option<Millis>,
+        now: Millis,
+        out: &mut Out,
+    ) {
+        let Some(live) = self.runs.get_mut(run) else { return };
+        let stopped = match live.stage {
+            Stage::Accepting { stopped } => stopped,
+            Stage::Waiting
+            | Stage::Steering
+            | Stage::Running
+            | Stage::Joined(_)
+            | Stage::Dropping => None,
+        };
+        live.stage = Stage::Waiting;
+        let (key, waits, msg) = (Arc::clone(&live.key), live.waits.clone(), live.msg);
+        let policy = self.options.reset;
+        let session = self.session(&key, now);
+        session.settings = facts.queue;
+        session.channel = waits.channel;
+        let rests = session.phase == Phase::Idle && session.turns.is_empty();
+        if rests && !facts.empty && session.pending.is_empty() && waits.attempt == 0 {
+            // Freshness is judged by what was before this message (B206).
+            let reason = stale(&policy, facts.started_at, facts.interaction_at, boundary, now);
+            session.pending.extend(reason.map(Pending::Reset));
+        }
+        if waits.attempt == 0 && self.recovery.holds(&key) {
+            self.recover(recovery::Input::Settled(Arc::clone(&key)), now, out);
+        }
+        if let Some(cause) = stopped {
+            return self.drop_runs(&key, vec![(run.clone(), msg)], dropped(cause), out);
+        }
+        self.place(&key, run, msg, &waits, now, out);
+        self.overflow_taken(&key, run, now, out);
+        self.schedule(&key, now, out);
+    }
+
+    fn place(
+        &mut self,
+        key: &Key,
+        run: &RunId,
+        msg: MsgId,
+        waits: &Waits,
+        now: Millis,
+        out: &mut Out,
+    ) {
+        let global = self.options.queue;
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let settings =
+            turns::resolve(&waits.inline, &session.settings, &waits.channel, None, &global);
+        if session.holds_back(run) {
+            // The summary of what was dropped goes before everything that waits.
+            let turn = turn(run, msg, waits, now, false);
+            return session.turns.put_back(vec![turn], None);
+        }
+        let active = matches!(session.phase, Phase::Running { stopping: false, .. });
+        let waiting = session.phase != Phase::Idle || !session.turns.is_empty();
+        match place(waits.arriving, settings.mode, active, waiting) {
+            Place::Run | Place::Wait => {
+                self.line_up(key, turn(run, msg, waits, now, false), &settings, now, out);
+            }
+            Place::Steer => {
+                let taken =
+                    self.line_up(key, turn(run, msg, waits, now, true), &settings, now, out);
+                if let (true, Some(live)) = (taken, self.runs.get_mut(run)) {
+                    live.stage = Stage::Steering;
+                    out.act.push(Act::Steer { key: Arc::clone(key), run: run.clone(), msg });
+                }
+            }
+            Place::Interrupt => {
+                let taken =
+                    self.line_up(key, turn(run, msg, waits, now, false), &settings, now, out);
+                if taken {
+                    self.interrupt(key, out);
+                }
+            }
+            Place::Drop => {
+                let rule = PolicyRule::NotNeeded;
+                let how = Termination::PolicyStop { rule };
+                self.drop_runs(key, vec![(run.clone(), msg)], how, out);
+            }
+        }
+    }
+
+    /// A turn joins its session's queue; what has to leave for it is dropped.
+    fn line_up(
+        &mut self,
+        key: &Key,
+        turn: Turn,
+        settings: &QueueSettings,
+        now: Millis,
+        out: &mut Out,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(key) else { return false };
+        let (run, msg) = (turn.run.clone(), turn.msg);
+        let how = Termination::PolicyStop { rule: PolicyRule::QueueCap };
+        match session.turns.arrive(turn, settings, now) {
+            turns::Arrival::Taken | turns::Arrival::Doubled => true,
+            turns::Arrival::TakenDropping(runs) => {
+                self.drop_runs(key, runs, how, out);
+                true
+            }
+            turns::Arrival::Rejected => {
+                self.drop_runs(key, vec![(run, msg)], how, out);
+                false
+            }
+        }
+    }
+
+    /// Only the newest is to run: what is older is given up, what runs is stopped (semantics 6.1).
+    fn interrupt(&mut self, key: &Key, out: &mut Out) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let older = session.turns.interrupt();
+        let runs: Vec<(RunId, MsgId)> = older.into_iter().map(|t| (t.run, t.msg)).collect();
+        let how = Termination::PolicyStop { rule: PolicyRule::QueueInterrupt };
+        if !runs.is_empty() {
+            self.drop_runs(key, runs, how, out);
+        }
+        self.stop_active(key, Cause::User, out);
+    }
+
+    /// What `/steer` asks for: the running turn, whatever the queue's mode.
+    #[must_use]
+    pub fn steering() -> turns::Partial {
+        turns::Partial { mode: Some(Mode::Steer), ..turns::Partial::default() }
+    }
+
+    /// Whether the active run took a steering message.
+    pub(super) fn steered(
+        &mut self,
+        run: &RunId,
+        taken: bool,
+        now: Millis,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
+        let live = self.runs.get_mut(run).ok_or(Refusal::UnknownRun)?;
+        let (key, msg) = (Arc::clone(&live.key), live.msg);
+        match (&live.stage, taken) {
+            (Stage::Steering, false) => {
+                live.stage = Stage::Waiting;
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.turns.mark(run, false);
+                }
+                self.schedule(&key, now, out);
+            }
+            // It was taken back for good.
+            (Stage::Dropping, false) => {
+                self.drop_runs(&key, vec![(run.clone(), msg)], dropped(Cause::User), out);
+            }
+            // It was too late to take it back.
+            (Stage::Dropping, true) => self.join(&key, run),
+            (
+                Stage::Steering
+                | Stage::Accepting { .. }
+                | Stage::Waiting
+                | Stage::Running
+                | Stage::Joined(_),
+                _,
+            ) => {}
+        }
+        Ok(())
+    }
+
+    /// The active run committed a steering message.
+    pub(super) fn joined(&mut self, run: &RunId) -> Result<(), Refusal> {
+        let key = Arc::clone(&self.live(run)?.key);
+        if self.live(run)?.stage == Stage::Steering {
+            self.join(&key, run);
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, key: &Key, run: &RunId) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Phase::Running { run: host, joined, .. } = &mut session.phase else { return };
+        joined.push(run.clone());
+        session.turns.remove(run);
+        if let Some(live) = self.runs.get_mut(run) {
+            live.stage = Stage::Joined(host.clone());
+        }
+    }
+
+    /// Restored runs wait again as they did (decisions 2).
+    pub(super) fn restore(&mut self, restored: super::Restored, now: Millis) {
+        let super::Restored { key, run, request, msg, accepted_at, waits } = restored;
+        let turn = turn(&run, msg, &waits, accepted_at, false);
+        let session = self.session(&key, now);
+        session.channel = waits.channel;
+        session.restored.push(turn);
+        let stage = Stage::Waiting;
+        let live = Live { key, request, msg, accepted_at, started_at: None, waits, stage };
+        self.runs.insert(run, live);
+    }
+
+    /// An input for the machine that says a message was stored before (tests and the simulator).
+    #[must_use]
+    pub fn known(op: OpId, outcome: Outcome) -> Input {
+        Input::Admitted(op, Admission::Known(outcome))
+    }
+}
+
+fn turn(run: &RunId, msg: MsgId, waits: &Waits, at: Millis, in_flight: bool) -> Turn {
+    let (group, line) = (waits.group.clone(), Arc::clone(&waits.line));
+    Turn { run: run.clone(), msg, group, at, line, in_flight }
+}
