@@ -121,3 +121,13 @@ pub const WAITERS_MAX: usize = 4_096;
 pub const LANE_RETRY_MS: u64 = 1_000;
 /// After a failed commit of ends of runs that never began, when it is tried again, ms.
 pub const DROP_RETRY_MS: u64 = 5_000;
+/// Characters after an acknowledged heartbeat that are still no news.
+pub const HEARTBEAT_REST_CHARS_MAX: usize = 300;
+/// Bytes of a beginning reply that are held back because they may be the token of silence.
+pub const HELD_BACK_BYTES_MAX: usize = 256;
+/// Shortest text, in characters, that is compared with what a messaging tool has sent.
+pub const DUPLICATE_CHARS_MIN: usize = 10;
+/// Characters of a tool's name in a warning.
+pub const WARNING_NAME_CHARS_MAX: usize = 64;
+/// Characters of a tool's failure in a warning.
+pub const WARNING_DETAIL_CHARS_MAX: usize = 400;
