@@ -131,3 +131,7 @@ pub const DUPLICATE_CHARS_MIN: usize = 10;
 pub const WARNING_NAME_CHARS_MAX: usize = 64;
 /// Characters of a tool's failure in a warning.
 pub const WARNING_DETAIL_CHARS_MAX: usize = 400;
+/// What a message may wait for its lanes beyond its run's budget, ms (semantics 13).
+pub const LANE_GRACE_MS: u64 = 30_000;
+/// How long a session at rest is kept in memory, ms.
+pub const KEEP_MS: u64 = 60_000;

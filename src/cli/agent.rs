@@ -2,13 +2,20 @@
 
 use super::args::AgentArgs;
 use super::screen::{Screen, Style};
+use super::talk::Talk;
 use super::{ABORTED, Done, FAILED, Failed, OK, POLICY, SUPERSEDED, TIMEOUT, USAGE};
-use crate::base::SessionKey;
+use crate::base::limits::{KEEP_MS, LANE_GRACE_MS};
+use crate::base::{RunId, SessionKey};
 use crate::config::{self, Config};
 use crate::context::{PromptInputs, prompt};
+use crate::engine::lanes::Caps;
+use crate::engine::reset::ResetPolicy;
+use crate::engine::sessions::{Key, Options};
+use crate::engine::turns::Partial;
+use crate::engine::watch::Thresholds;
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
-use crate::reactor::{Outfit, Reactor, ReactorError, Report, Submission, journal::Journal};
+use crate::reactor::{Outfit, Plan, Reactor, ReactorError, Report, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
 use std::io::{BufRead, IsTerminal, Read};
@@ -29,18 +36,42 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let setup = setup(&args, &config, &model);
     let database = agent_db(&paths.state, key.agent());
     let outfit = outfit(&config, &model, cwd, database, journal);
-    let mut reactor = Reactor::open(outfit, model.clone(), key.as_str()).map_err(explain)?;
     let style = if args.json { Style::Json } else { Style::detect() };
     let mut screen = Screen::new(style);
+    let conversation: Key = key.as_str().into();
+    let plan =
+        Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
+    let mut reactor =
+        Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
     if args.interactive {
         steer_from_stdin(reactor.reporter());
     }
-    let submission = Submission { text: message, run: args.run_id.clone(), setup };
-    let (termination, fault) = reactor.run(submission, &mut screen).map_err(explain)?;
-    screen.finish(&termination, fault.as_deref(), key.as_str(), reactor.ids(), &model);
+    let run = args.run_id.clone().unwrap_or_else(|| super::talk::fresh_id(&reactor));
+    let run = RunId::new(run);
+    let mut talk = Talk { reactor: &mut reactor, screen: &mut screen, key: conversation };
+    talk.say(run.clone(), message).map_err(explain)?;
+    let termination = talk.until_over(&run).map_err(explain)?;
+    screen.finish(&termination, &run, key.as_str(), &model);
     drop(reactor);
     drop(lock);
     Ok(status(&termination))
+}
+
+/// How sessions are treated in this process.
+pub(super) fn options(config: &Config, setup: &Setup) -> Options {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let _ = config;
+    Options {
+        caps: Caps::for_cpus(cpus),
+        queue: Partial::default(),
+        reset: ResetPolicy::default(),
+        watch: Thresholds::default(),
+        lane_wait_ms: match setup.limits.budget_ms {
+            0 => 0,
+            budget => budget.saturating_add(LANE_GRACE_MS),
+        },
+        keep_ms: KEEP_MS,
+    }
 }
 
 /// The exit status that a termination stands for (decisions 31).
@@ -127,9 +158,10 @@ fn steer_from_stdin(report: impl Fn(Report) -> bool + Send + 'static) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
             line.clear();
             if !report(Report::Line(text)) {
-                break;
+                return;
             }
         }
+        report(Report::LinesEnd);
     };
     let _ = std::thread::Builder::new().name("stdin".into()).stack_size(256 * 1024).spawn(read);
 }

@@ -7,6 +7,7 @@ mod export;
 mod replay;
 mod screen;
 mod sessions;
+mod talk;
 mod zone;
 
 use args::{Cli, Command};

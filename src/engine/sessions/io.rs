@@ -8,7 +8,7 @@ use crate::engine::turns::{Arriving, Group, Partial};
 use crate::engine::watch::{Activity, Thresholds};
 use crate::engine::{Cause, Termination};
 use crate::transcript::User;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A conversation's key.
@@ -51,7 +51,7 @@ pub struct Arrival {
 }
 
 /// How a message waits for its turn; stored with its run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waits {
     /// Message or heartbeat.
     pub arriving: Arriving,

@@ -316,6 +316,12 @@ impl Sessions {
         self.sessions.len()
     }
 
+    /// Whether an operation is an admission, for a store that failed it.
+    #[must_use]
+    pub fn admits(&self, op: OpId) -> bool {
+        matches!(self.asked.get(&op), Some(Asked::Admit(..)))
+    }
+
     /// The run that writes in a session.
     #[must_use]
     pub fn active(&self, key: &str) -> Option<&RunId> {
