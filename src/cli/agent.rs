@@ -41,8 +41,7 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let conversation: Key = key.as_str().into();
     let plan =
         Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
-    let mut reactor =
-        Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
+    let mut reactor = Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
     if args.interactive {
         steer_from_stdin(reactor.reporter());
     }

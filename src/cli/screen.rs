@@ -1,10 +1,10 @@
 //! What is shown while a run goes on: streamed text and tool calls on a terminal, whole messages
 //! on a pipe, one object with `--json`.
 
-use crate::engine::{Cause, Event, Fault, Outcome, Termination, Unstarted, Who};
-use crate::model::catalog::Resolved;
 use crate::base::{RunId, SessionId};
 use crate::engine::sessions::{self, Key};
+use crate::engine::{Cause, Event, Fault, Outcome, Termination, Unstarted, Who};
+use crate::model::catalog::Resolved;
 use crate::reactor::{At, Observer, View};
 use crate::transcript::{Block, Check, Delta, OpenCall, Usage};
 use serde_json::{Value, json};
@@ -212,13 +212,7 @@ impl Screen {
     }
 
     /// The last words.
-    pub fn finish(
-        &mut self,
-        termination: &Termination,
-        run: &RunId,
-        key: &str,
-        model: &Resolved,
-    ) {
+    pub fn finish(&mut self, termination: &Termination, run: &RunId, key: &str, model: &Resolved) {
         self.end_line();
         let error = last_words(termination, self.failure.as_deref(), self.fault.as_deref());
         if self.style != Style::Json {
@@ -277,13 +271,17 @@ impl Observer for Screen {
                 self.fault = Some(why.to_string());
                 self.end(run.clone(), Termination::Failed { fault: Fault::Store });
             }
-            Of::Reset(_, Ok(reason)) => self.settled(&format!("a new beginning ({})", reason.word())),
+            Of::Reset(_, Ok(reason)) => {
+                self.settled(&format!("a new beginning ({})", reason.word()))
+            }
             Of::Set(_, Ok(())) => self.settled("the queue settings are stored"),
             Of::Deleted(_, Ok(())) => self.settled("the conversation is deleted"),
             Of::Reset(_, Err(why)) | Of::Set(_, Err(why)) | Of::Deleted(_, Err(why)) => {
                 self.settled(&format!("this could not be done: {why}"));
             }
-            Of::Waiting(_, ms) => self.say(&format!("waiting for {} s for a free lane", ms / 1_000)),
+            Of::Waiting(_, ms) => {
+                self.say(&format!("waiting for {} s for a free lane", ms / 1_000))
+            }
             Of::Stuck(_, what) => self.say(&format!("the run does not get on: {what}")),
             Of::GivenUp(_, run, attempts) => self.say(&format!(
                 "run {run} was interrupted and is not taken up again after {attempts} attempts"

@@ -7,7 +7,7 @@ use crate::engine::reset::ResetReason;
 use crate::engine::sessions::{Arrival, Input, Key, Sessions, Target};
 use crate::engine::turns::Partial;
 use crate::engine::{Cause, Termination};
-use crate::reactor::{Reactor, ReactorError, entropy, plain, request};
+use crate::reactor::{Reactor, ReactorError, Wish, entropy, plain, request};
 use crate::transcript::{Content, User};
 use std::sync::Arc;
 
@@ -123,15 +123,16 @@ impl Talk<'_> {
 
     /// The first signal stops the runs in good order, the second one the process.
     fn on_signals(&mut self) -> Result<(), ReactorError> {
-        for signal in self.reactor.take_signals() {
+        for wish in self.reactor.take_signals() {
             if self.screen.signalled() > 1 {
                 self.reactor.kill_all();
                 std::process::exit(i32::from(super::ABORTED));
             }
-            let input = if signal == signal_hook::consts::SIGTERM {
-                Input::Drain(self.reactor.now())
-            } else {
-                Input::Abort(Target::Session(Arc::clone(&self.key)), Cause::User)
+            let input = match wish {
+                Wish::Terminate => Input::Drain(self.reactor.now()),
+                Wish::Interrupt => {
+                    Input::Abort(Target::Session(Arc::clone(&self.key)), Cause::User)
+                }
             };
             self.reactor.give(input, self.screen)?;
         }

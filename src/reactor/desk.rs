@@ -131,9 +131,9 @@ impl Reactor {
             Change::Delete => Managed::Delete,
             Change::Settings(partial) => {
                 let empty = partial == Default::default();
-                Managed::Settings((!empty).then(|| {
-                    serde_json::to_string(&partial).unwrap_or_default()
-                }))
+                Managed::Settings(
+                    (!empty).then(|| serde_json::to_string(&partial).unwrap_or_default()),
+                )
             }
             Change::GivenUp => Managed::GivenUp,
         };
@@ -159,9 +159,7 @@ impl Reactor {
         };
         let setup = self.setup;
         let launch = Launch { run, msg, body, merged, joined, accepted_at, setup, specs };
-        self.with_seat(&key, observer, |seat, links, observer| {
-            seat.submit(launch, links, observer)
-        })
+        self.with_seat(&key, observer, |seat, links, observer| seat.submit(launch, links, observer))
     }
 
     fn steer(
@@ -308,11 +306,9 @@ impl Reactor {
             },
             Answer::Loaded(ticket, loaded) => match self.links.owner(ticket) {
                 Owner::Load(op, key) => self.loaded(op, key, loaded, observer),
-                Owner::Seat(_)
-                | Owner::Act(_)
-                | Owner::Settle(_)
-                | Owner::Boot
-                | Owner::Nobody => Ok(()),
+                Owner::Seat(_) | Owner::Act(_) | Owner::Settle(_) | Owner::Boot | Owner::Nobody => {
+                    Ok(())
+                }
             },
             Answer::Booted(ticket, boot) => {
                 self.links.owner(ticket);
@@ -357,11 +353,14 @@ impl Reactor {
                 }
                 Input::Changed(op)
             }
-            Ok(Fact::Admitted(admitted)) => Input::Admitted(op, match admitted {
-                Admitted::New(seen) => Admission::New(stored::facts(&seen)),
-                Admitted::Known(row) => Admission::Known(stored::outcome(&row)),
-                Admitted::Conflict => Admission::Conflict,
-            }),
+            Ok(Fact::Admitted(admitted)) => Input::Admitted(
+                op,
+                match admitted {
+                    Admitted::New(seen) => Admission::New(stored::facts(&seen)),
+                    Admitted::Known(row) => Admission::Known(stored::outcome(&row)),
+                    Admitted::Conflict => Admission::Conflict,
+                },
+            ),
             Err(denied) if self.sessions.admits(op) => {
                 Input::Admitted(op, Admission::Failed(words(&denied).into()))
             }
@@ -393,7 +392,7 @@ impl Reactor {
         let cut = boot.interrupted.into_iter().filter(|_| !alone);
         let interrupted = cut.map(|cut| {
             let waits = stored::read(cut.turn.as_deref(), "");
-            // Attempts count over all starts: a turn that kills the process must not do it for ever.
+            // Attempts count over all starts: a turn that kills the process does it a few times.
             let attempts = waits.attempt;
             let kind = kind_of(&cut.key);
             let session = cut.key.into();

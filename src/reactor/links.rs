@@ -1,9 +1,9 @@
 //! What a seat needs of the world around it: store, workers, clock, journal, observers.
 
+use super::ReactorError;
 use super::clock::Clock;
 use super::crew::Crew;
 use super::journal::Journal;
-use super::ReactorError;
 use super::seat::Address;
 use crate::base::{OpId, RunId, SessionId};
 use crate::engine::sessions::{self, Key};

@@ -68,6 +68,15 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> ReactorError {
     move |source| ReactorError::System { what, source }
 }
 
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Somebody stops what runs.
+    Interrupt,
+    /// The process is to end, and to be started again later.
+    Terminate,
+}
+
 /// What a loop is made for.
 #[derive(Debug)]
 pub struct Plan {
@@ -217,9 +226,10 @@ impl Reactor {
         self.lines.pop_front()
     }
 
-    /// Signals that have come since the last time.
-    pub fn take_signals(&mut self) -> Vec<i32> {
-        std::mem::take(&mut self.signalled)
+    /// What signals have asked for since the last time.
+    pub fn take_signals(&mut self) -> Vec<Wish> {
+        let wish = |signal: i32| if signal == SIGTERM { Wish::Terminate } else { Wish::Interrupt };
+        std::mem::take(&mut self.signalled).into_iter().map(wish).collect()
     }
 
     /// Ends every tool at once: the process is leaving.

@@ -171,10 +171,6 @@ impl Seat {
         &self.key
     }
 
-    pub fn session(&self) -> &SessionId {
-        &self.session
-    }
-
     /// What went wrong on our side.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()

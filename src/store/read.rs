@@ -166,7 +166,8 @@ impl Reader {
 }
 
 const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
-                       updated_at, entry_count, started_at, interaction_at, interrupted FROM sessions";
+                       updated_at, entry_count, started_at, interaction_at, interrupted \
+                       FROM sessions";
 
 fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -234,9 +235,7 @@ fn run_row(r: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 fn runs(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = format!(
-        "{RUN} WHERE runs.session_id = ?1 ORDER BY accepted_at DESC, run_id DESC"
-    );
+    let sql = format!("{RUN} WHERE runs.session_id = ?1 ORDER BY accepted_at DESC, run_id DESC");
     db.prepare_cached(&sql)?.query_map([session.as_str()], run_row)?.collect()
 }
 

@@ -24,7 +24,9 @@ use std::sync::Arc;
 pub struct Ticket(pub u64);
 
 /// Who goes first; inside one priority the order of coming decides (N4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// Somebody waits for it.
