@@ -31,7 +31,7 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;
     let cwd = working_directory(&args, &config, &paths)?;
     let message = first_message(&args)?;
-    let lock = StateLock::take(&paths.state, &owner())?;
+    let lock = StateLock::take(&paths.state, &owner("agent"))?;
     let journal = args.journal.as_deref().map(open_journal).transpose()?;
     let setup = setup(&args, &config, &model);
     let database = agent_db(&paths.state, key.agent());
@@ -85,15 +85,15 @@ fn status(termination: &Termination) -> u8 {
     }
 }
 
-fn explain(error: ReactorError) -> Failed {
+pub(super) fn explain(error: ReactorError) -> Failed {
     match error {
         ReactorError::Store(error) => error.into(),
         error => Failed::new(FAILED, error.to_string()),
     }
 }
 
-fn owner() -> String {
-    format!("stepclaw agent (process {})", std::process::id())
+pub(super) fn owner(command: &str) -> String {
+    format!("stepclaw {command} (process {})", std::process::id())
 }
 
 /// Where tools work: the flag, else the configured workspace, made if it is missing.
@@ -107,6 +107,11 @@ fn working_directory(
             Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display()))
         });
     }
+    workspace(config, paths)
+}
+
+/// The configured workspace, made if it is missing.
+pub(super) fn workspace(config: &Config, paths: &config::Paths) -> Result<PathBuf, Failed> {
     let dir = config::workspace(config, paths, &config::process_env);
     // The workspace may be anybody's; the state around it is its owner's alone.
     create_private(&paths.state)?;
@@ -180,18 +185,27 @@ fn open_journal(path: &Path) -> Result<Journal, Failed> {
 const SELF_HOSTED_MS: u64 = 300_000;
 
 fn setup(args: &AgentArgs, config: &Config, model: &Resolved) -> Setup {
-    let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
-    if model.self_hosted() {
-        setup.limits.first_event_ms = SELF_HOSTED_MS;
-        setup.limits.idle_ms = SELF_HOSTED_MS;
-    }
-    if let Some(seconds) = args.timeout.or(config.agent.timeout_seconds) {
+    let mut setup = setup_of(config, model);
+    if let Some(seconds) = args.timeout {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
     setup
 }
 
-fn outfit(
+/// Options of every run, by config and model.
+pub(super) fn setup_of(config: &Config, model: &Resolved) -> Setup {
+    let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
+    if model.self_hosted() {
+        setup.limits.first_event_ms = SELF_HOSTED_MS;
+        setup.limits.idle_ms = SELF_HOSTED_MS;
+    }
+    if let Some(seconds) = config.agent.timeout_seconds {
+        setup.limits.budget_ms = seconds.saturating_mul(1_000);
+    }
+    setup
+}
+
+pub(super) fn outfit(
     config: &Config,
     model: &Resolved,
     cwd: PathBuf,

@@ -4,6 +4,7 @@ mod agent;
 mod args;
 mod config;
 mod export;
+mod gateway;
 mod replay;
 mod screen;
 mod sessions;
@@ -65,6 +66,7 @@ pub fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Agent(args) => agent::run(args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Replay(args) => replay::run(&args),

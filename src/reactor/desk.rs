@@ -143,7 +143,7 @@ impl Reactor {
     }
 
     fn start(&mut self, start: Start, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        let Start { key, run, msgs, joined, accepted_at, narrowed, .. } = start;
+        let Start { key, run, msgs, joined, accepted_at, narrowed, budget_ms, .. } = start;
         let runs = joined.iter().chain([&run]);
         let mut bodies: Vec<(MsgId, Arc<User>)> = Vec::new();
         for of in runs {
@@ -157,7 +157,10 @@ impl Reactor {
         } else {
             Arc::clone(&self.links.outfit.specs)
         };
-        let setup = self.setup;
+        let mut setup = self.setup;
+        if let Some(budget_ms) = budget_ms {
+            setup.limits.budget_ms = budget_ms;
+        }
         let launch = Launch { run, msg, body, merged, joined, accepted_at, setup, specs };
         self.with_seat(&key, observer, |seat, links, observer| seat.submit(launch, links, observer))
     }

@@ -18,6 +18,7 @@ pub fn plain(text: &str) -> Waits {
         lane: Lane::Main,
         owner: None,
         priority: Priority::Normal,
+        budget_ms: None,
         attempt: 0,
         narrowed: false,
     }

@@ -331,6 +331,21 @@ impl Sessions {
         }
     }
 
+    /// The runs that an abort of this target would stop.
+    #[must_use]
+    pub fn stoppable(&self, target: &Target) -> Vec<RunId> {
+        let stops = |live: &Live| !matches!(live.stage, Stage::Dropping);
+        match target {
+            Target::Run(run) => {
+                self.runs.get(run).filter(|l| stops(l)).map(|_| run.clone()).into_iter().collect()
+            }
+            Target::Session(key) => {
+                let of = self.runs.iter().filter(|(_, live)| live.key == *key && stops(live));
+                of.map(|(run, _)| run.clone()).collect()
+            }
+        }
+    }
+
     /// The settings of a session's queue as they hold for a message without any of its own.
     #[must_use]
     pub fn queue_settings(&self, key: &str) -> crate::engine::turns::QueueSettings {
