@@ -40,6 +40,8 @@ impl Reactor {
             for event in &step.tell {
                 if let Event::Ended { run, .. } | Event::Refused(run, _) | Event::Conflict(run) =
                     event
+                    // What is refused may bear the name of a run that goes on.
+                    && !self.sessions.is_live(run)
                 {
                     self.bodies.remove(run);
                 }
@@ -150,7 +152,12 @@ impl Reactor {
             bodies.extend(self.bodies.get(of).cloned());
         }
         bodies.sort_by_key(|(id, _)| msgs.iter().position(|m| m == id));
-        let Some((msg, body)) = combined(&bodies) else { return Ok(()) };
+        let Some((msg, body)) = combined(&bodies) else {
+            observer.notice(Some(&key), &format!("run {run} has lost its message: it is closed"));
+            self.write_off(&key, run.clone(), MsgId(0), "its message is missing", observer)?;
+            let termination = Termination::Failed { fault: crate::engine::Fault::Broken };
+            return self.decide(Input::Ended { run, termination, reload: true }, observer);
+        };
         let merged = bodies.iter().map(|(id, _)| *id).filter(|id| *id != msg).collect();
         let specs = if narrowed {
             Arc::new(replayable(&self.links.outfit.specs))

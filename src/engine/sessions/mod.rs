@@ -310,6 +310,12 @@ impl Sessions {
         self.runs.len()
     }
 
+    /// Whether a run is here that has not ended.
+    #[must_use]
+    pub fn is_live(&self, run: &RunId) -> bool {
+        self.runs.contains_key(run)
+    }
+
     /// How many sessions are in use or in memory.
     #[must_use]
     pub fn in_use(&self) -> usize {
