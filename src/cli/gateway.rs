@@ -6,8 +6,8 @@ use super::args::GatewayArgs;
 use super::{Done, FAILED, Failed, OK, USAGE};
 use crate::base::RunId;
 use crate::base::limits::{DRAIN_MS, FRAME_BYTES_MAX};
-use crate::engine::sessions::{self, Input, Key};
 use crate::engine::Event;
+use crate::engine::sessions::{self, Input, Key};
 use crate::gateway::{Do, Server};
 use crate::model::catalog::{self, SCRIPTED};
 use crate::reactor::{At, Observer, Plan, Reactor, ReactorError, Report, View, Wish};
@@ -101,10 +101,8 @@ fn frame(
             Do::Send(frame) => pipe.send(&frame),
             Do::Give(Input::Arrive(arrival)) if !served(&arrival.key, agent) => {
                 let why = format!("this process serves the agent {agent}");
-                let event = sessions::Event::Refused(
-                    arrival.run.clone(),
-                    sessions::Why::Store(why.into()),
-                );
+                let event =
+                    sessions::Event::Refused(arrival.run.clone(), sessions::Why::Store(why.into()));
                 pipe.of_sessions(&event);
             }
             Do::Give(input) => reactor.give(input, pipe)?,
@@ -178,8 +176,7 @@ impl Observer for Pipe {
     fn told(&mut self, at: &At<'_>, event: &Event, view: View<'_>) {
         let safe = &self.safe;
         let run: &RunId = at.run;
-        let frames =
-            self.server.told(at.key, run, event, view.calls, |name| safe.contains(name));
+        let frames = self.server.told(at.key, run, event, view.calls, |name| safe.contains(name));
         for frame in frames {
             self.send(&frame);
         }

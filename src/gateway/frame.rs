@@ -42,7 +42,8 @@ impl Request {
             Some(Value::String(id)) if !id.is_empty() && id.len() <= NAME_BYTES_MAX => id,
             _ => return Err(none("invalid frame: must have required property 'id'".into())),
         };
-        let bad = |why: &str| FrameError { id: Some(id.clone()), why: format!("invalid frame: {why}") };
+        let bad =
+            |why: &str| FrameError { id: Some(id.clone()), why: format!("invalid frame: {why}") };
         if frame.remove("type") != Some(Value::from("req")) {
             return Err(bad("at /type: must be \"req\""));
         }

@@ -85,7 +85,9 @@ impl Server {
     fn send(&mut self, id: String, want: Want, sent: Sent) -> Result<Vec<Do>, Fault> {
         let Sent { key, text, run, mut inline, budget_ms, commands } = sent;
         if text.len() > MESSAGE_BYTES_MAX {
-            return Err(Fault::invalid(format!("the message has more than {MESSAGE_BYTES_MAX} bytes")));
+            return Err(Fault::invalid(format!(
+                "the message has more than {MESSAGE_BYTES_MAX} bytes"
+            )));
         }
         if text.contains('\0') {
             return Err(Fault::invalid("the message has a NUL character"));
@@ -119,7 +121,8 @@ impl Server {
             }
         };
         let wait = Waits { inline, budget_ms, ..(self.plain)(&text) };
-        let body = User { content: Content::Text(text), timestamp: self.now, idempotency_key: None };
+        let body =
+            User { content: Content::Text(text), timestamp: self.now, idempotency_key: None };
         self.wants.entry(run.clone()).or_default().push((id, want));
         let arrival = Arrival {
             key,

@@ -123,9 +123,7 @@ impl Server {
                 });
                 Some(answer(id, Ok(health)))
             }
-            Do::ShowQueue(id, key) => {
-                Some(answer(id, Ok(settings(sessions.queue_settings(key)))))
-            }
+            Do::ShowQueue(id, key) => Some(answer(id, Ok(settings(sessions.queue_settings(key))))),
             Do::Abort(id, target) => {
                 let runs = sessions.stoppable(target);
                 let payload = json!({"ok": true, "aborted": !runs.is_empty(), "runIds": runs});
@@ -210,8 +208,7 @@ impl Server {
                 vec![self.event("health", payload)]
             }
             Event::GivenUp(key, run, attempts) => {
-                let payload =
-                    json!({"sessionKey": key, "runId": run, "givenUpAfter": attempts});
+                let payload = json!({"sessionKey": key, "runId": run, "givenUpAfter": attempts});
                 vec![self.event("health", payload)]
             }
             Event::Drained => vec![self.event("shutdown", json!({"reason": "drained"}))],
@@ -223,10 +220,13 @@ impl Server {
         for (id, want) in self.wants.remove(run).unwrap_or_default() {
             match want {
                 Want::Agent => {
-                    out.push(answer(&id, Ok(json!({
-                        "runId": run, "sessionKey": key, "agentId": agent(key),
-                        "status": "accepted", "acceptedAt": at,
-                    }))));
+                    out.push(answer(
+                        &id,
+                        Ok(json!({
+                            "runId": run, "sessionKey": key, "agentId": agent(key),
+                            "status": "accepted", "acceptedAt": at,
+                        })),
+                    ));
                     self.wants.entry(run.clone()).or_default().push((id, Want::End));
                 }
                 Want::Chat => {
@@ -338,14 +338,17 @@ impl Server {
         let found = self.changes.iter().position(|(k, _, a)| k == key && *a == asked);
         let Some(at) = found else { return vec![] };
         let (_, id, _) = self.changes.remove(at);
-        vec![answer(&id, match result {
-            Ok(mut payload) => {
-                payload["ok"] = true.into();
-                payload["key"] = (&**key).into();
-                Ok(payload)
-            }
-            Err(why) => Err(Fault::unavailable(why.to_string(), false)),
-        })]
+        vec![answer(
+            &id,
+            match result {
+                Ok(mut payload) => {
+                    payload["ok"] = true.into();
+                    payload["key"] = (&**key).into();
+                    Ok(payload)
+                }
+                Err(why) => Err(Fault::unavailable(why.to_string(), false)),
+            },
+        )]
     }
 }
 
