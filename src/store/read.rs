@@ -234,9 +234,7 @@ fn run_row(r: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 fn runs(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = format!(
-        "{RUN} WHERE runs.session_id = ?1 ORDER BY accepted_at DESC, run_id DESC"
-    );
+    let sql = format!("{RUN} WHERE runs.session_id = ?1 ORDER BY accepted_at DESC, run_id DESC");
     db.prepare_cached(&sql)?.query_map([session.as_str()], run_row)?.collect()
 }
 

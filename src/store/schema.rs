@@ -32,7 +32,8 @@ pub enum Synchronous {
 }
 
 /// Every migration, in order: number n takes schema n to n + 1.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE sessions(
   session_id TEXT PRIMARY KEY,
   session_key TEXT NOT NULL UNIQUE,
@@ -91,7 +92,8 @@ CREATE TABLE queue(
   body TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX queue_by_id ON queue(session_id, msg_id);
-", "
+",
+    "
 ALTER TABLE sessions ADD COLUMN started_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN interaction_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
@@ -106,7 +108,8 @@ ALTER TABLE runs ADD COLUMN into_run TEXT;
 ALTER TABLE runs ADD COLUMN phases TEXT;
 CREATE INDEX runs_waiting ON runs(accepted_at) WHERE ended_at IS NULL AND claimed_at IS NULL;
 ALTER TABLE queue ADD COLUMN run_id TEXT;
-"];
+",
+];
 
 /// Opens the database for writing, creating and migrating it as needed.
 ///

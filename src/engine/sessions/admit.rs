@@ -66,15 +66,7 @@ impl Sessions {
         (arrival.wait.arriving == Arriving::Heartbeat && busy).then_some(Why::NotNeeded)
     }
 
-    fn refuse(
-        &mut self,
-        run: RunId,
-        key: &Key,
-        attempt: u8,
-        why: Why,
-        now: Millis,
-        out: &mut Out,
-    ) {
+    fn refuse(&mut self, run: RunId, key: &Key, attempt: u8, why: Why, now: Millis, out: &mut Out) {
         out.tell.push(Event::Refused(run, why));
         self.not_resumed(key, attempt, now, out);
     }
@@ -136,14 +128,7 @@ impl Sessions {
     }
 
     /// An accepted message takes its place.
-    fn take_in(
-        &mut self,
-        run: &RunId,
-        facts: &Facts,
-        doing: Doing,
-        now: Millis,
-        out: &mut Out,
-    ) {
+    fn take_in(&mut self, run: &RunId, facts: &Facts, doing: Doing, now: Millis, out: &mut Out) {
         let Some(live) = self.runs.get_mut(run) else { return };
         let stopped = match live.stage {
             Stage::Accepting { stopped } => stopped,
@@ -352,7 +337,7 @@ impl Sessions {
     }
 }
 
-fn turn(run: &RunId, msg: MsgId, waits: &Waits, at: Millis, in_flight: bool) -> Turn {
+pub(super) fn turn(run: &RunId, msg: MsgId, waits: &Waits, at: Millis, in_flight: bool) -> Turn {
     let (group, line) = (waits.group.clone(), Arc::clone(&waits.line));
     Turn { run: run.clone(), msg, group, at, line, in_flight }
 }

@@ -33,10 +33,9 @@ impl Sessions {
             self.session(&candidate.session, now).torn = true;
         }
         // What waits goes on with the conversation anyway, be it a message or an earlier attempt.
-        let (settled, resumed): (Vec<Candidate>, Vec<Candidate>) =
-            interrupted.into_iter().partition(|c| {
-                self.sessions.get(&c.session).is_some_and(|s| !s.restored.is_empty())
-            });
+        let (settled, resumed): (Vec<Candidate>, Vec<Candidate>) = interrupted
+            .into_iter()
+            .partition(|c| self.sessions.get(&c.session).is_some_and(|s| !s.restored.is_empty()));
         for key in keys {
             if let Some(session) = self.sessions.get_mut(&key) {
                 let turns = std::mem::take(&mut session.restored);
@@ -102,8 +101,7 @@ impl Sessions {
             let Some(session) = self.sessions.get(&key) else { continue };
             activity.queued = session.turns.len();
             let Phase::Running { stopping, .. } = session.phase else { continue };
-            let (class, _) =
-                crate::engine::watch::classify(&activity, &self.options.watch, now);
+            let (class, _) = crate::engine::watch::classify(&activity, &self.options.watch, now);
             match self.watch.look(&key, session.generation, &activity, now) {
                 Decision::Leave => {}
                 Decision::Warn => out.tell.push(Event::Stuck(key, class.word())),

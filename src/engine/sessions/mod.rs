@@ -14,6 +14,8 @@
 mod admit;
 pub mod io;
 mod mend;
+#[cfg(any(test, fuzzing, feature = "sim"))]
+mod plant;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,9 @@ pub use io::{
     Act, Admission, Arrival, Change, Event, Facts, Input, Key, Options, Outcome, Refusal, Restored,
     Start, Status, Step, Target, Waits, Why,
 };
+
+#[cfg(any(test, fuzzing, feature = "sim"))]
+pub use plant::Plant;
 
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Lanes, Ticket};
@@ -365,7 +370,14 @@ impl Sessions {
     }
 
     /// A run is over without having been the active one.
-    fn over(&mut self, run: &RunId, how: Termination, into: Option<RunId>, now: Millis, out: &mut Out) {
+    fn over(
+        &mut self,
+        run: &RunId,
+        how: Termination,
+        into: Option<RunId>,
+        now: Millis,
+        out: &mut Out,
+    ) {
         let Some(live) = self.runs.remove(run) else { return };
         let outcome = Outcome {
             accepted_at: live.accepted_at,

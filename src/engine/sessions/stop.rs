@@ -166,7 +166,9 @@ impl Sessions {
         session.pending.remove(0);
         session.phase = Phase::Changing(None);
         let (asked, change) = match next {
-            Pending::Reset(reason) => (Asked::Reset(Arc::clone(key), reason), Change::Reset(reason)),
+            Pending::Reset(reason) => {
+                (Asked::Reset(Arc::clone(key), reason), Change::Reset(reason))
+            }
             Pending::Delete => (Asked::Delete(Arc::clone(key)), Change::Delete),
         };
         let op = self.op(asked);

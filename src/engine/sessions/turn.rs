@@ -169,8 +169,12 @@ impl Sessions {
                 session.phase = Phase::Idle;
                 let why: Arc<str> = "the session cannot be opened".into();
                 match (!session.pending.is_empty()).then(|| session.pending.remove(0)) {
-                    Some(Pending::Reset(_)) => out.tell.push(Event::Reset(Arc::clone(&key), Err(why))),
-                    Some(Pending::Delete) => out.tell.push(Event::Deleted(Arc::clone(&key), Err(why))),
+                    Some(Pending::Reset(_)) => {
+                        out.tell.push(Event::Reset(Arc::clone(&key), Err(why)))
+                    }
+                    Some(Pending::Delete) => {
+                        out.tell.push(Event::Deleted(Arc::clone(&key), Err(why)))
+                    }
                     None => {}
                 }
             }
@@ -199,7 +203,7 @@ impl Sessions {
                 self.give_back(key, ticket);
                 self.schedule(key, now, out);
             }
-            Next::Run { lead, turns, overflow: Some(overflow) } => {
+            Next::Run { turns, overflow: Some(overflow), .. } => {
                 session.turns.put_back(turns, None);
                 self.tell_overflow(key, ticket, &overflow, now, out);
             }
@@ -274,7 +278,7 @@ impl Sessions {
         }
     }
 
-    fn start(
+    pub(super) fn start(
         &mut self,
         key: &Key,
         ticket: Ticket,
@@ -306,8 +310,7 @@ impl Sessions {
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.generation += 1;
-            session.phase =
-                Phase::Running { ticket, run: lead.clone(), joined, stopping: false };
+            session.phase = Phase::Running { ticket, run: lead.clone(), joined, stopping: false };
         }
         self.running += 1;
         self.look_at.get_or_insert(now.plus(WATCH_TICK_MS));

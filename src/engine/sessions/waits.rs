@@ -1,6 +1,8 @@
 //! Those who wait, and time.
 
-use super::{Act, Asked, Drain, Event, Key, Out, Outcome, Phase, Refusal, Sessions, Stage, dropped};
+use super::{
+    Act, Asked, Drain, Event, Key, Out, Outcome, Phase, Refusal, Sessions, Stage, dropped,
+};
 use crate::base::limits::{WAITERS_MAX, WATCH_TICK_MS};
 use crate::base::{Millis, OpId, RunId};
 use crate::engine::{Cause, recovery};
@@ -135,7 +137,9 @@ impl Sessions {
                 let limit = self.options.lane_wait_ms;
                 let at = session.lined_at.plus(limit);
                 if limit == 0 || now < at {
-                    return if limit > 0 { self.wake(key, at) };
+                    return if limit > 0 {
+                        self.wake(key, at)
+                    };
                 }
                 let first = session.turns.iter().next().map(|t| (t.run.clone(), t.msg));
                 self.give_back(key, ticket);

@@ -1,8 +1,8 @@
 //! S13 to S15: owners that die, and what is known to be stored when they do.
 
 use super::*;
-use crate::store::Reader;
 use crate::base::{Rng, id};
+use crate::store::Reader;
 use crate::store::{Answer, Job, StateLock, Worker};
 use crate::transcript::EntryKind;
 use std::collections::BTreeSet;
