@@ -2,7 +2,7 @@
 
 use super::replay::{Replay, TownReplay};
 use super::sabotage::Sabotage;
-use super::town::{self, TownKnobs};
+use super::town::{self, TownKnobs, TownStats};
 use super::world::Knobs;
 use super::{run_seed, shrink};
 use clap::Args;
@@ -90,6 +90,7 @@ struct Sum {
     crashes: u64,
     runs: u64,
     sessions: u64,
+    told: [u64; 12],
 }
 
 /// One session's seeds, then the town's; a planted fault has its own kind of world.
@@ -114,12 +115,16 @@ fn seeds(args: &SimArgs) -> u8 {
         }
         progress_end();
         let seconds = start.elapsed().as_secs_f64();
-        let Sum { steps, crashes, runs, sessions } = sum;
+        let Sum { steps, crashes, runs, sessions, told } = sum;
         let speed = sessions as f64 / seconds.max(1e-9);
         println!(
             "{name}: {sessions} sessions, {steps} steps, {runs} runs, {crashes} crashes in \
              {seconds:.2} s: {speed:.0} sessions a second"
         );
+        if told.iter().any(|n| *n > 0) {
+            let told = TownStats::KINDS.iter().zip(told).map(|(kind, n)| format!("{n} {kind}"));
+            println!("told: {}", told.collect::<Vec<_>>().join(", "));
+        }
     }
     println!("{passed} passed, 0 failed");
     0
@@ -148,6 +153,7 @@ fn town_seed(seed: u64, args: &SimArgs, sum: &mut Sum) -> Option<String> {
     sum.crashes += outcome.stats.crashes;
     sum.runs += outcome.stats.runs;
     sum.sessions += outcome.stats.sessions;
+    sum.told.iter_mut().zip(outcome.stats.told).for_each(|(all, n)| *all += n);
     let why = outcome.failed?;
     let setup = outcome.setup;
     let knobs = TownKnobs { setup, sabotage: args.sabotage, checks: true };

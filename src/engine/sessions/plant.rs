@@ -75,14 +75,23 @@ impl Sessions {
     /// Who holds a lane and who waits for one (invariant 8).
     #[must_use]
     pub fn lines(&self) -> Vec<(Line, bool)> {
-        let of = |(_, session): (&Key, &super::Session)| match session.phase {
-            Phase::Lined(_) => Some((session.lined_for.clone(), false)),
+        let of = |(key, session): (&Key, &super::Session)| match session.phase {
+            Phase::Lined(_) => {
+                let (lane, owner, _) = self.line_of_first(key);
+                Some(((lane, owner), false))
+            }
             Phase::Opening(_) | Phase::Running { .. } | Phase::Changing(Some(_)) => {
                 Some((session.lined_for.clone(), true))
             }
             Phase::Idle | Phase::Changing(None) | Phase::Mending => None,
         };
         self.sessions.iter().filter_map(of).collect()
+    }
+
+    /// The lane that a session has or waits for.
+    #[must_use]
+    pub fn line_held(&self, key: &str) -> Option<Line> {
+        self.sessions.get(key).map(|session| session.lined_for.clone())
     }
 
     /// Whether nothing waits, runs or is on its way, and no appointment is left.

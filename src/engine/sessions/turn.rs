@@ -29,6 +29,9 @@ impl Sessions {
     pub(super) fn schedule(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let settings = self.queue_settings(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
+        if matches!(session.phase, Phase::Lined(_)) {
+            return self.realign(key, now, out);
+        }
         if session.phase != Phase::Idle || self.drain != Drain::No {
             return;
         }
@@ -52,7 +55,7 @@ impl Sessions {
     }
 
     /// The lanes that the first of those who wait is for.
-    fn line_of_first(&self, key: &Key) -> (Lane, Option<Arc<str>>, Priority) {
+    pub(super) fn line_of_first(&self, key: &Key) -> (Lane, Option<Arc<str>>, Priority) {
         let first = self.sessions.get(key).and_then(|session| session.turns.iter().next());
         match first.and_then(|turn| self.runs.get(&turn.run)) {
             Some(live) => (live.waits.lane.clone(), live.waits.owner.clone(), live.waits.priority),

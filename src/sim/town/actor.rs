@@ -33,14 +33,16 @@ pub(super) struct Actor {
     pub deaf: bool,
     /// Messages that it was handed, and whether it has taken them.
     pub mail: Vec<(RunId, MsgId, bool)>,
+    /// Messages that it has stored, and nobody was told yet.
+    pub stored: Vec<RunId>,
     pub progress: Millis,
     pub since: Millis,
 }
 
 impl Actor {
     pub(super) fn new(start: Start, now: Millis) -> Actor {
-        let (part, mail) = (Part::Begin, vec![]);
-        Actor { start, part, aborted: None, deaf: false, mail, progress: now, since: now }
+        let (part, mail, stored) = (Part::Begin, vec![], vec![]);
+        Actor { start, part, aborted: None, deaf: false, mail, stored, progress: now, since: now }
     }
 
     pub(super) fn activity(&self) -> Activity {
@@ -71,6 +73,15 @@ impl Actor {
 impl Town {
     /// A run does something. Nothing happens where it cannot.
     pub(super) fn go(&mut self, key: &Key, how: u8) {
+        let stored =
+            self.process.actors.get_mut(key).map(|actor| std::mem::take(&mut actor.stored));
+        for run in stored.unwrap_or_default() {
+            let deaths = self.stats.crashes;
+            self.answer(Input::Joined(run), None);
+            if self.stats.crashes != deaths {
+                return;
+            }
+        }
         let Some(mut actor) = self.process.actors.remove(key) else { return };
         let part = std::mem::replace(&mut actor.part, Part::Begin);
         let (next, input) = match part {
@@ -154,8 +165,8 @@ impl Town {
             actor.mail.retain(|(_, _, taken)| !*taken);
             return match self.store.join(key, &run, &hand, &msgs) {
                 Ok(()) => {
-                    let joined = taken.into_iter().map(|(run, _)| Input::Joined(run));
-                    (Part::Work(hand), Some(joined.collect()))
+                    actor.stored.extend(taken.into_iter().map(|(run, _)| run));
+                    (Part::Work(hand), None)
                 }
                 Err(no) => (self.lost(&run, no), None),
             };

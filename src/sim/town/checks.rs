@@ -7,6 +7,7 @@ use crate::base::RunId;
 use crate::base::limits::RECOVERY_ATTEMPTS_MAX;
 use crate::engine::Termination;
 use crate::engine::lanes::Lane;
+use crate::engine::reset::ResetReason;
 use crate::engine::sessions::{Arrival, Event, Key, Outcome, Plant};
 use crate::sim::Sabotage;
 use std::collections::BTreeMap;
@@ -32,6 +33,31 @@ impl Known {
     }
 }
 
+fn kind(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::Accepted { run, .. } if run.as_str().starts_with("overflow-") => "overflow",
+        Event::Ended { into: Some(_), .. } => "joined",
+        Event::Ended { .. } => "ended",
+        Event::Reset(_, Ok(ResetReason::Idle)) => "idle",
+        Event::Reset(_, Ok(ResetReason::Daily)) => "daily",
+        Event::Reset(_, Ok(_)) => "reset",
+        Event::Deleted(_, Ok(())) => "deleted",
+        Event::Stuck(_, "superseded") => "superseded",
+        Event::Stuck(..) => "stuck",
+        Event::GivenUp(..) => "given up",
+        Event::Conflict(_) => "conflict",
+        Event::Drained => "drained",
+        Event::Accepted { .. }
+        | Event::Known(..)
+        | Event::Refused(..)
+        | Event::Waited { .. }
+        | Event::Waiting(..)
+        | Event::Reset(..)
+        | Event::Deleted(..)
+        | Event::Set(..) => return None,
+    })
+}
+
 impl Town {
     fn note(&mut self, event: &Event) {
         let mut text = String::new();
@@ -44,6 +70,9 @@ impl Town {
     /// Somebody is told something.
     pub(super) fn hear(&mut self, event: &Event, asking: Option<&Known>) {
         self.note(event);
+        if let Some(kind) = kind(event) {
+            self.stats.count(kind);
+        }
         if !self.knobs.checks {
             return;
         }
@@ -65,10 +94,13 @@ impl Town {
             }
             Event::Refused(run, _) => self.answered(run),
             Event::Waited { waiter, outcome, .. } => {
-                if let Some(run) = self.process.waiters.remove(waiter)
-                    && let Some(outcome) = outcome
-                {
-                    self.same_as_stored(&run, outcome);
+                let run = self.process.waiters.remove(waiter);
+                if let (Some(run), Some(outcome)) = (&run, outcome) {
+                    self.same_as_stored(run, outcome);
+                } else if let Some(run) = run.filter(|_| !self.finding) {
+                    // What the store has found may be older than what it has accepted since.
+                    let known = self.store.runs.contains_key(&run);
+                    assert!(!known, "4: nothing is told of {run}, which is known");
                 }
             }
             Event::Ended { run, termination, into, .. } => self.ends(run, termination, into),

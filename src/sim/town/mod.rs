@@ -13,4 +13,4 @@ pub mod world;
 
 pub use moves::{TownMove, TownSetup};
 pub use swarm::{TownOutcome, play_moves, run_seed, shrink};
-pub use world::{Town, TownKnobs};
+pub use world::{Town, TownKnobs, TownStats};

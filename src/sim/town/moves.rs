@@ -83,6 +83,8 @@ pub enum TownMove {
     Drain(u8),
     /// The next step crashes after so many acts.
     Crash(u8),
+    /// Whoever can do something does it; where nobody can, time passes.
+    Round,
     /// The process dies.
     Kill,
 }

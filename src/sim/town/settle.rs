@@ -40,7 +40,7 @@ impl Town {
     }
 
     /// Whoever can do something does it; where nobody can, time passes.
-    fn round(&mut self) {
+    pub(super) fn round(&mut self) {
         let steps = self.stats.steps;
         let deaths = self.stats.crashes;
         while !self.process.jobs.is_empty() {

@@ -319,6 +319,8 @@ impl Store {
         match change {
             Change::Drop { .. } => {}
             Change::Reset(_) | Change::Delete if row.active.is_some() => {
+                let by = row.active.as_ref().map_or("", RunId::as_str);
+                assert!(by.starts_with('f'), "12: {key} cannot be changed: {by} is not there");
                 return Err(No::Fence(row.active.clone()));
             }
             Change::Reset(reason) => {

@@ -44,6 +44,32 @@ pub struct TownStats {
     pub runs: u64,
     /// Processes that died.
     pub crashes: u64,
+    /// What was told, by [`TownStats::KINDS`].
+    pub told: [u64; 12],
+}
+
+impl TownStats {
+    /// The kinds of what is told that are counted.
+    pub const KINDS: [&str; 12] = [
+        "ended",
+        "joined",
+        "overflow",
+        "reset",
+        "idle",
+        "daily",
+        "deleted",
+        "stuck",
+        "superseded",
+        "given up",
+        "conflict",
+        "drained",
+    ];
+
+    pub(super) fn count(&mut self, kind: &str) {
+        if let Some(at) = TownStats::KINDS.iter().position(|k| *k == kind) {
+            self.told[at] += 1;
+        }
+    }
 }
 
 /// Work of the store, in the order in which it was handed over.
@@ -98,6 +124,8 @@ pub struct Town {
     pub(super) revisions: BTreeMap<Key, (u32, u32)>,
     keys: Vec<Key>,
     pub(super) planted: bool,
+    /// What happens is an answer of the store to who waits.
+    pub(super) finding: bool,
     dice: u64,
 }
 
@@ -127,6 +155,7 @@ impl Town {
             revisions: BTreeMap::new(),
             keys: keys.collect(),
             planted: false,
+            finding: false,
             dice: 0,
         };
         town.boot();
@@ -160,6 +189,7 @@ impl Town {
 
     fn feed_for(&mut self, input: Input, asking: Option<Known>) -> Option<Refusal> {
         self.stats.steps += 1;
+        self.finding = matches!(input, Input::Found(..));
         let step = self.process.machine.step(input, self.now);
         for event in &step.tell {
             self.hear(event, asking.as_ref());
@@ -297,6 +327,12 @@ impl Town {
         }
         let busy = self.process.actors.contains_key(&key);
         assert!(!busy, "3: two runs in {key}");
+        let held = self.process.machine.line_held(&key);
+        let fits = start.joined.iter().chain([&start.run]).any(|run| {
+            let waits = self.store.runs.get(run).map(|r| &r.waits);
+            waits.map(|w| (&w.lane, &w.owner)) == held.as_ref().map(|(lane, owner)| (lane, owner))
+        });
+        assert!(fits || self.planted, "8: {} begins on another's lane", start.run);
         self.process.actors.insert(key, Actor::new(start, self.now));
     }
 
@@ -453,6 +489,7 @@ impl Town {
                 self.feed(Input::Drain(self.now.plus(u64::from(s) * 1_000)));
             }
             TownMove::Crash(at) => self.crash_at = Some(at),
+            TownMove::Round => self.round(),
             TownMove::Kill => self.kill(),
         }
     }
