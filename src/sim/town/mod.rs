@@ -4,6 +4,7 @@
 mod actor;
 mod checks;
 pub mod moves;
+mod play;
 mod settle;
 mod store;
 pub mod swarm;
