@@ -25,6 +25,7 @@ pub mod store;
 pub mod swarm;
 #[cfg(test)]
 mod tests;
+pub mod town;
 pub mod world;
 
 pub use moves::Move;

@@ -42,6 +42,36 @@ pub enum Sabotage {
     Overfill,
     /// 15: a known outcome is forgotten at a restart.
     ForgetOutcome,
+    /// Town, 5: a waiting turn is forgotten, and nobody is told.
+    TownDropTurn,
+    /// Town, 15: the same request is accepted a second time.
+    TownDoubleAdmit,
+    /// Town, 4: the end of a run is told twice.
+    TownEndTwice,
+    /// Town, 4: the end of a run is not told.
+    TownEndNever,
+    /// Town, 8: a lane is never given back.
+    TownLeakLane,
+    /// Town, 3: two runs begin in one session.
+    TownTwoRuns,
+    /// Town, 15: another request under the same name is taken for the same.
+    TownIgnoreIdentity,
+    /// Town, 4: a turn that was given up begins all the same.
+    TownRunDropped,
+    /// Town, 5: a turn that was given up stays in the store's queue.
+    TownKeepDropped,
+    /// Town, 12: what waited is forgotten at a restart.
+    TownLoseQueue,
+    /// Town, 12: attempts at resuming are not counted over restarts.
+    TownResumeForever,
+    /// Town, 2: a reset keeps the revision.
+    TownKeepRevision,
+    /// Town, 5: a message that was steered into a run reaches the next session's.
+    TownSteerAcross,
+    /// Town, 2: the store commits for whoever asks.
+    TownIgnoreFence,
+    /// Town, 11: what happens depends on something that is no input.
+    TownDice,
 }
 
 impl Sabotage {
@@ -49,6 +79,12 @@ impl Sabotage {
     #[must_use]
     pub fn all() -> &'static [Sabotage] {
         Sabotage::value_variants()
+    }
+
+    /// Whether it is planted in the town of several sessions.
+    #[must_use]
+    pub fn is_town(self) -> bool {
+        self >= Sabotage::TownDropTurn
     }
 
     /// Its name on the command line and in replay files.

@@ -30,7 +30,7 @@ pub fn shrink(moves: &[Move], knobs: Knobs, failed: &str) -> Vec<Move> {
     }
 }
 
-fn drop_parts(best: &mut Vec<Move>, fails: &impl Fn(&[Move]) -> bool) {
+pub(super) fn drop_parts<M: Clone>(best: &mut Vec<M>, fails: &impl Fn(&[M]) -> bool) {
     let mut size = (best.len() / 2).max(1);
     loop {
         let mut at = 0;

@@ -219,7 +219,7 @@ pub fn run_bytes(bytes: &[u8]) -> Outcome {
 }
 
 /// The words of a panic.
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<String>()
         .cloned()

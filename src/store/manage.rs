@@ -51,6 +51,15 @@ struct Held {
 /// Makes a change.
 pub(super) fn manage(db: &Connection, manage: &Manage) -> Result<(), Stop> {
     let held = held(db, &manage.key)?;
+    if held.is_none()
+        && let Change::Drop { runs, termination } = &manage.what
+    {
+        // Their session was deleted meanwhile, which has ended them: there is nothing to refuse.
+        for (run, _) in runs {
+            end_run(db, run.as_str(), termination, manage.at, None)?;
+        }
+        return Ok(());
+    }
     let held = held.ok_or_else(|| fenced(FenceRefusal::SessionEntryMissing))?;
     let session = held.session.as_str();
     match &manage.what {

@@ -1,7 +1,7 @@
 //! Admission: what is accepted, and where it goes (semantics 6.1, 7.3).
 
 use super::{Act, Admission, Arrival, Asked, Event, Facts, Live, Out, Outcome, Pending, Phase};
-use super::{Drain, Input, Key, Refusal, Sessions, Stage, Waits, Why, dropped};
+use super::{Doing, Drain, Input, Key, Refusal, Sessions, Stage, Waits, Why, dropped};
 use crate::base::limits::RUNS_MAX;
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::ends::PolicyRule;
@@ -23,6 +23,7 @@ impl Live {
                 Stage::Accepting { .. }
                 | Stage::Waiting
                 | Stage::Steering
+                | Stage::Leaving(_)
                 | Stage::Running
                 | Stage::Dropping => None,
             },
@@ -41,7 +42,7 @@ impl Sessions {
             } else {
                 Event::Conflict(run)
             });
-            return;
+            return self.not_resumed(&arrival.key, arrival.wait.attempt, now, out);
         }
         if let Some(why) = self.refuses(&arrival) {
             return self.refuse(run, &arrival.key, arrival.wait.attempt, why, now, out);
@@ -56,6 +57,10 @@ impl Sessions {
         if self.runs.len() >= RUNS_MAX {
             return Some(Why::Busy);
         }
+        // Somebody else has taken the conversation over meanwhile.
+        if arrival.wait.attempt > 0 && !self.recovery.holds(&arrival.key) {
+            return Some(Why::NotNeeded);
+        }
         let busy = self.sessions.get(&arrival.key);
         let busy = busy.is_some_and(|s| s.phase != Phase::Idle || !s.turns.is_empty());
         (arrival.wait.arriving == Arriving::Heartbeat && busy).then_some(Why::NotNeeded)
@@ -63,6 +68,12 @@ impl Sessions {
 
     fn refuse(&mut self, run: RunId, key: &Key, attempt: u8, why: Why, now: Millis, out: &mut Out) {
         out.tell.push(Event::Refused(run, why));
+        self.not_resumed(key, attempt, now, out);
+    }
+
+    /// An attempt at resuming that was not accepted as a new run was one all the same: the others
+    /// wait for its outcome.
+    fn not_resumed(&mut self, key: &Key, attempt: u8, now: Millis, out: &mut Out) {
         if attempt > 0 {
             self.recover(recovery::Input::Refused(Arc::clone(key)), now, out);
         }
@@ -71,7 +82,8 @@ impl Sessions {
     pub(super) fn ask_store(&mut self, arrival: Arrival, now: Millis, out: &mut Out) {
         let msg = MsgId(self.next_msg);
         self.next_msg += 1;
-        let op = self.op(Asked::Admit(arrival.run.clone(), arrival.boundary));
+        let doing = Doing { interaction: arrival.interaction, boundary: arrival.boundary };
+        let op = self.op(Asked::Admit(arrival.run.clone(), doing));
         let live = Live {
             key: Arc::clone(&arrival.key),
             request: Arc::clone(&arrival.request),
@@ -93,73 +105,69 @@ impl Sessions {
         now: Millis,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Asked::Admit(run, boundary) = self.answered(op)? else {
-            return Err(Refusal::Stale(op));
-        };
+        let Asked::Admit(run, doing) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
         let Some(live) = self.runs.get(&run) else { return Err(Refusal::UnknownRun) };
         let (key, attempt) = (Arc::clone(&live.key), live.waits.attempt);
-        match admission {
+        let event = match admission {
             Admission::New(facts) => {
                 let at = live.accepted_at;
                 out.tell.push(Event::Accepted { run: run.clone(), key: Arc::clone(&key), at });
-                self.take_in(&run, &facts, boundary, now, out);
+                self.take_in(&run, &facts, doing, now, out);
+                return Ok(());
             }
-            Admission::Known(outcome) => {
-                self.runs.remove(&run);
-                out.tell.push(Event::Known(run, outcome));
-                self.overflow_known(&key, now, out);
-            }
-            Admission::Conflict => {
-                self.runs.remove(&run);
-                out.tell.push(Event::Conflict(run));
-                self.overflow_known(&key, now, out);
-            }
-            Admission::Failed(why) => {
-                self.runs.remove(&run);
-                self.refuse(run, &key, attempt, Why::Store(why), now, out);
-                self.overflow_known(&key, now, out);
-            }
-        }
+            Admission::Known(outcome) => Event::Known(run.clone(), outcome),
+            Admission::Conflict => Event::Conflict(run.clone()),
+            Admission::Failed(why) => Event::Refused(run.clone(), Why::Store(why)),
+        };
+        self.runs.remove(&run);
+        out.tell.push(event);
+        self.ask_for_waiters(&run, out);
+        self.not_resumed(&key, attempt, now, out);
+        self.overflow_known(&key, now, out);
         Ok(())
     }
 
     /// An accepted message takes its place.
-    fn take_in(
-        &mut self,
-        run: &RunId,
-        facts: &Facts,
-        boundary: Option<Millis>,
-        now: Millis,
-        out: &mut Out,
-    ) {
+    fn take_in(&mut self, run: &RunId, facts: &Facts, doing: Doing, now: Millis, out: &mut Out) {
         let Some(live) = self.runs.get_mut(run) else { return };
         let stopped = match live.stage {
             Stage::Accepting { stopped } => stopped,
             Stage::Waiting
             | Stage::Steering
+            | Stage::Leaving(_)
             | Stage::Running
             | Stage::Joined(_)
             | Stage::Dropping => None,
         };
         live.stage = Stage::Waiting;
         let (key, waits, msg) = (Arc::clone(&live.key), live.waits.clone(), live.msg);
+        let resumes = waits.attempt > 0;
         let policy = self.options.reset;
         let session = self.session(&key, now);
         session.settings = facts.queue;
         session.channel = waits.channel;
         let rests = session.phase == Phase::Idle && session.turns.is_empty();
-        if rests && !facts.empty && session.pending.is_empty() && waits.attempt == 0 {
+        let asks = doing.interaction && !resumes && stopped.is_none();
+        if asks && rests && !facts.empty && session.pending.is_empty() {
             // Freshness is judged by what was before this message (B206).
-            let reason = stale(&policy, facts.started_at, facts.interaction_at, boundary, now);
+            let (began, last) = (facts.started_at, facts.interaction_at);
+            let reason = stale(&policy, began, last, doing.boundary, now);
             session.pending.extend(reason.map(Pending::Reset));
         }
-        if waits.attempt == 0 && self.recovery.holds(&key) {
+        let held = self.recovery.holds(&key);
+        if doing.interaction && !resumes && held {
             self.recover(recovery::Input::Settled(Arc::clone(&key)), now, out);
         }
-        if let Some(cause) = stopped {
-            return self.drop_runs(&key, vec![(run.clone(), msg)], dropped(cause), out);
+        match stopped {
+            Some(cause) => {
+                self.drop_runs(&key, vec![(run.clone(), msg)], dropped(cause), now, out);
+            }
+            None if resumes && !held => {
+                let how = Termination::PolicyStop { rule: PolicyRule::NotNeeded };
+                self.drop_runs(&key, vec![(run.clone(), msg)], how, now, out);
+            }
+            None => self.place(&key, run, msg, &waits, now, out),
         }
-        self.place(&key, run, msg, &waits, now, out);
         self.overflow_taken(&key, run, now, out);
         self.schedule(&key, now, out);
     }
@@ -200,13 +208,13 @@ impl Sessions {
                 let taken =
                     self.line_up(key, turn(run, msg, waits, now, false), &settings, now, out);
                 if taken {
-                    self.interrupt(key, out);
+                    self.interrupt(key, now, out);
                 }
             }
             Place::Drop => {
                 let rule = PolicyRule::NotNeeded;
                 let how = Termination::PolicyStop { rule };
-                self.drop_runs(key, vec![(run.clone(), msg)], how, out);
+                self.drop_runs(key, vec![(run.clone(), msg)], how, now, out);
             }
         }
     }
@@ -226,24 +234,25 @@ impl Sessions {
         match session.turns.arrive(turn, settings, now) {
             turns::Arrival::Taken | turns::Arrival::Doubled => true,
             turns::Arrival::TakenDropping(runs) => {
-                self.drop_runs(key, runs, how, out);
+                self.drop_runs(key, runs, how, now, out);
                 true
             }
             turns::Arrival::Rejected => {
-                self.drop_runs(key, vec![(run, msg)], how, out);
+                self.drop_runs(key, vec![(run, msg)], how, now, out);
                 false
             }
         }
     }
 
     /// Only the newest is to run: what is older is given up, what runs is stopped (semantics 6.1).
-    fn interrupt(&mut self, key: &Key, out: &mut Out) {
+    fn interrupt(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let older = session.turns.interrupt();
         let runs: Vec<(RunId, MsgId)> = older.into_iter().map(|t| (t.run, t.msg)).collect();
         let how = Termination::PolicyStop { rule: PolicyRule::QueueInterrupt };
+        self.take_back(key, &how, out);
         if !runs.is_empty() {
-            self.drop_runs(key, runs, how, out);
+            self.drop_runs(key, runs, how, now, out);
         }
         self.stop_active(key, Cause::User, out);
     }
@@ -272,41 +281,41 @@ impl Sessions {
                 }
                 self.schedule(&key, now, out);
             }
-            // It was taken back for good.
-            (Stage::Dropping, false) => {
-                self.drop_runs(&key, vec![(run.clone(), msg)], dropped(Cause::User), out);
+            (Stage::Leaving(how), false) => {
+                let how = how.clone();
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.turns.remove(run);
+                }
+                self.drop_runs(&key, vec![(run.clone(), msg)], how, now, out);
             }
-            // It was too late to take it back.
-            (Stage::Dropping, true) => self.join(&key, run),
+            // Taken is not committed: that is told as `Joined`.
             (
                 Stage::Steering
+                | Stage::Leaving(_)
                 | Stage::Accepting { .. }
                 | Stage::Waiting
                 | Stage::Running
-                | Stage::Joined(_),
+                | Stage::Joined(_)
+                | Stage::Dropping,
                 _,
             ) => {}
         }
         Ok(())
     }
 
-    /// The active run committed a steering message.
+    /// The active run committed a steering message; it was too late to take it back, if somebody
+    /// meant to.
     pub(super) fn joined(&mut self, run: &RunId) -> Result<(), Refusal> {
-        let key = Arc::clone(&self.live(run)?.key);
-        if self.live(run)?.stage == Stage::Steering {
-            self.join(&key, run);
+        let live = self.runs.get_mut(run).ok_or(Refusal::UnknownRun)?;
+        if !matches!(live.stage, Stage::Steering | Stage::Leaving(_)) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn join(&mut self, key: &Key, run: &RunId) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let Phase::Running { run: host, joined, .. } = &mut session.phase else { return };
+        let Some(session) = self.sessions.get_mut(&live.key) else { return Ok(()) };
+        let Phase::Running { run: host, joined, .. } = &mut session.phase else { return Ok(()) };
         joined.push(run.clone());
+        live.stage = Stage::Joined(host.clone());
         session.turns.remove(run);
-        if let Some(live) = self.runs.get_mut(run) {
-            live.stage = Stage::Joined(host.clone());
-        }
+        Ok(())
     }
 
     /// Restored runs wait again as they did (decisions 2).
@@ -328,7 +337,7 @@ impl Sessions {
     }
 }
 
-fn turn(run: &RunId, msg: MsgId, waits: &Waits, at: Millis, in_flight: bool) -> Turn {
+pub(super) fn turn(run: &RunId, msg: MsgId, waits: &Waits, at: Millis, in_flight: bool) -> Turn {
     let (group, line) = (waits.group.clone(), Arc::clone(&waits.line));
     Turn { run: run.clone(), msg, group, at, line, in_flight }
 }

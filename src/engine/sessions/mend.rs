@@ -2,9 +2,9 @@
 
 use super::{Act, Asked, Change, Event, Key, Out, Phase, Refusal, Restored, Sessions};
 use crate::base::Millis;
-use crate::engine::Cause;
 use crate::engine::recovery::{self, Candidate};
 use crate::engine::watch::{Activity, Decision};
+use crate::engine::{Cause, Termination};
 use std::sync::Arc;
 
 impl Sessions {
@@ -21,10 +21,21 @@ impl Sessions {
             return Err(Refusal::Booted);
         }
         self.next_msg = self.next_msg.max(next_msg);
+        // Those who were accepted first line up first, whatever their conversations are called.
+        let mut keys: Vec<Key> = vec![];
         for restored in waiting {
+            if !self.sessions.contains_key(&restored.key) {
+                keys.push(Arc::clone(&restored.key));
+            }
             self.restore(restored, now);
         }
-        let keys: Vec<Key> = self.sessions.keys().map(Arc::clone).collect();
+        for candidate in &interrupted {
+            self.session(&candidate.session, now).torn = true;
+        }
+        // What waits goes on with the conversation anyway, be it a message or an earlier attempt.
+        let (settled, resumed): (Vec<Candidate>, Vec<Candidate>) = interrupted
+            .into_iter()
+            .partition(|c| self.sessions.get(&c.session).is_some_and(|s| !s.restored.is_empty()));
         for key in keys {
             if let Some(session) = self.sessions.get_mut(&key) {
                 let turns = std::mem::take(&mut session.restored);
@@ -33,14 +44,28 @@ impl Sessions {
             self.schedule(&key, now, out);
         }
         // Opening a session makes it whole, before anybody resumes it (semantics 7.7).
-        for candidate in &interrupted {
-            let key = Arc::clone(&candidate.session);
-            self.session(&key, now);
-            let op = self.op(Asked::Open(Arc::clone(&key)));
-            out.act.push(Act::Open(op, key));
+        for candidate in settled.iter().chain(&resumed) {
+            self.ask_open(&candidate.session, out);
+            self.schedule(&candidate.session, now, out);
         }
-        self.recover(recovery::Input::Boot(interrupted), now, out);
+        self.recover(recovery::Input::Boot(resumed), now, out);
         Ok(())
+    }
+
+    /// What the end of an attempt at resuming means for the recovery.
+    pub(super) fn resumed(&mut self, session: Key, how: &Termination, now: Millis, out: &mut Out) {
+        let input = match how {
+            Termination::Completed { .. } => recovery::Input::Ended { session, completed: true },
+            // Somebody did not want it, or took the conversation over.
+            Termination::Aborted { cause: Cause::User }
+            | Termination::PolicyStop { .. }
+            | Termination::Superseded { .. } => recovery::Input::Settled(session),
+            Termination::Aborted { .. }
+            | Termination::ProviderError { .. }
+            | Termination::ToolLoop
+            | Termination::Failed { .. } => recovery::Input::Ended { session, completed: false },
+        };
+        self.recover(input, now, out);
     }
 
     /// One step of the recovery; what it asks for is done.
@@ -65,7 +90,7 @@ impl Sessions {
         }
     }
 
-    fn give_up(&mut self, key: &Key, out: &mut Out) {
+    pub(super) fn give_up(&mut self, key: &Key, out: &mut Out) {
         let op = self.op(Asked::GivenUp);
         out.act.push(Act::Change(op, Arc::clone(key), Change::GivenUp));
     }

@@ -14,6 +14,8 @@
 mod admit;
 pub mod io;
 mod mend;
+#[cfg(any(test, fuzzing, feature = "sim"))]
+mod plant;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,11 @@ pub use io::{
     Start, Status, Step, Target, Waits, Why,
 };
 
+#[cfg(any(test, fuzzing, feature = "sim"))]
+pub use plant::Plant;
+
 use crate::base::{Millis, MsgId, OpId, RunId};
-use crate::engine::lanes::{Lanes, Ticket};
+use crate::engine::lanes::{Lane, Lanes, Ticket};
 use crate::engine::recovery::Recovery;
 use crate::engine::reset::ResetReason;
 use crate::engine::turns::{Partial, Turn, Turns};
@@ -38,8 +43,7 @@ use std::sync::Arc;
 /// What is open with the world.
 #[derive(Clone, PartialEq, Debug)]
 enum Asked {
-    /// With the last daily hour before the message.
-    Admit(RunId, Option<Millis>),
+    Admit(RunId, Doing),
     Open(Key),
     Drop(Key, Vec<(RunId, MsgId)>, Termination),
     Reset(Key, ResetReason),
@@ -47,6 +51,15 @@ enum Asked {
     Settings(Key, Partial),
     GivenUp,
     Find(u64),
+}
+
+/// What an arrival means for the freshness of its session (Z3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Doing {
+    /// It is a person's doing.
+    interaction: bool,
+    /// The last daily hour before the message.
+    boundary: Option<Millis>,
 }
 
 /// Where a run stands.
@@ -61,6 +74,9 @@ enum Stage {
     Waiting,
     /// The active run was given its message.
     Steering,
+    /// The active run was asked to give its message back, and the run is to end so. It is not over
+    /// before the active run has said what became of the message, or has ended.
+    Leaving(Termination),
     /// It is the active run.
     Running,
     /// Another run answers its message.
@@ -92,6 +108,8 @@ enum Phase {
     Opening(Ticket),
     /// Nothing may begin until a change of it is stored; its lanes, if it has them.
     Changing(Option<Ticket>),
+    /// It is made whole, so that it can be changed.
+    Mending,
     /// A run writes.
     Running {
         ticket: Ticket,
@@ -123,6 +141,14 @@ struct Session {
     open: bool,
     /// Resets and deletions that wait for the end of the run.
     pending: Vec<Pending>,
+    /// Its loading is on its way.
+    opening: Option<OpId>,
+    /// A run of it was cut off: the store has a writer that is not there, until it is opened.
+    torn: bool,
+    /// When it is to be looked at.
+    alarm: Option<Millis>,
+    /// The lanes that were asked for.
+    lined_for: (Lane, Option<Arc<str>>),
     /// Counts its runs: what was decided about one is not done to the next.
     generation: u64,
     /// Since when it is at rest.
@@ -208,6 +234,7 @@ impl Sessions {
             return out;
         }
         self.go_on(now, &mut out);
+        self.drained(&mut out);
         out
     }
 
@@ -296,6 +323,10 @@ impl Sessions {
             channel: Partial::default(),
             open: false,
             pending: vec![],
+            opening: None,
+            torn: false,
+            alarm: None,
+            lined_for: (Lane::Main, None),
             generation: 0,
             rest_since: now,
             lined_at: now,
@@ -333,7 +364,11 @@ impl Sessions {
     pub fn active(&self, key: &str) -> Option<&RunId> {
         match &self.sessions.get(key)?.phase {
             Phase::Running { run, .. } => Some(run),
-            Phase::Idle | Phase::Lined(_) | Phase::Opening(_) | Phase::Changing(_) => None,
+            Phase::Idle
+            | Phase::Lined(_)
+            | Phase::Opening(_)
+            | Phase::Changing(_)
+            | Phase::Mending => None,
         }
     }
 
@@ -385,7 +420,24 @@ impl Sessions {
             let outcome = Some(outcome.clone());
             out.tell.push(Event::Waited { waiter, outcome, queued: false });
         }
-        out.tell.push(Event::Ended { key: live.key, run: run.clone(), termination: how, into });
+        let key = Arc::clone(&live.key);
+        out.tell.push(Event::Ended { key, run: run.clone(), termination: how.clone(), into });
+        if live.waits.attempt > 0 {
+            self.resumed(live.key, &how, now, out);
+        }
+    }
+
+    /// A session is looked at then, or earlier.
+    fn wake(&mut self, key: &Key, at: Millis) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if session.alarm.is_some_and(|before| before <= at) {
+            return;
+        }
+        // One alarm a session, however often it is scheduled.
+        if let Some(before) = session.alarm.replace(at) {
+            self.alarms.remove(&(before, Arc::clone(key)));
+        }
+        self.alarms.insert((at, Arc::clone(key)));
     }
 
     /// Asserts what must hold whatever happens.
@@ -403,13 +455,16 @@ impl Sessions {
                 assert!(live.is_some(), "5: the waiting turn {} belongs to no run", turn.run);
             }
         }
+        assert!(self.alarms.len() <= self.sessions.len(), "14: more alarms than sessions");
         let held = self.sessions.values().filter(|s| s.ticket().is_some()).count();
         assert_eq!(held, self.tickets.len(), "8: lanes are held for nobody");
         for (run, live) in &self.runs {
             let session = self.sessions.get(&live.key);
             let waits = session.is_some_and(|s| s.turns.iter().any(|t| t.run == *run));
             match live.stage {
-                Stage::Waiting | Stage::Steering => assert!(waits, "5: {run} waits nowhere"),
+                Stage::Waiting | Stage::Steering | Stage::Leaving(_) => {
+                    assert!(waits, "5: {run} waits nowhere");
+                }
                 Stage::Accepting { .. } | Stage::Running | Stage::Joined(_) | Stage::Dropping => {
                     assert!(!waits, "5: {run} waits and does not");
                 }
@@ -420,13 +475,13 @@ impl Sessions {
 
 impl Session {
     /// Whether everything waits for this run: it tells the model of what was dropped.
-    fn holds_back(&mut self, run: &RunId) -> bool {
+    fn holds_back(&self, run: &RunId) -> bool {
         self.overflow.as_ref() == Some(run)
     }
 
     fn ticket(&self) -> Option<Ticket> {
         match &self.phase {
-            Phase::Idle => None,
+            Phase::Idle | Phase::Mending => None,
             Phase::Lined(ticket) | Phase::Opening(ticket) | Phase::Running { ticket, .. } => {
                 Some(*ticket)
             }

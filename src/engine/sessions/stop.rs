@@ -15,6 +15,7 @@ impl Sessions {
         key: &Key,
         runs: Vec<(RunId, MsgId)>,
         how: Termination,
+        now: Millis,
         out: &mut Out,
     ) {
         for (run, _) in &runs {
@@ -25,6 +26,7 @@ impl Sessions {
         let op = self.op(Asked::Drop(Arc::clone(key), runs.clone(), how.clone()));
         let change = Change::Drop { runs, termination: how };
         out.act.push(Act::Change(op, Arc::clone(key), change));
+        self.realign(key, now, out);
     }
 
     /// Somebody stops something.
@@ -36,14 +38,19 @@ impl Sessions {
         out: &mut Out,
     ) -> Result<(), Refusal> {
         match target {
-            Target::Run(run) => self.abort_run(&run, cause, out)?,
-            Target::Session(key) => self.abort_session(&key, cause, out),
+            Target::Run(run) => self.abort_run(&run, cause, now, out)?,
+            Target::Session(key) => self.abort_session(&key, cause, now, out),
         }
-        let _ = now;
         Ok(())
     }
 
-    fn abort_run(&mut self, run: &RunId, cause: Cause, out: &mut Out) -> Result<(), Refusal> {
+    fn abort_run(
+        &mut self,
+        run: &RunId,
+        cause: Cause,
+        now: Millis,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
         let live = self.runs.get_mut(run).ok_or(Refusal::UnknownRun)?;
         let (key, msg) = (Arc::clone(&live.key), live.msg);
         match &mut live.stage {
@@ -52,42 +59,60 @@ impl Sessions {
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.turns.remove(run);
                 }
-                self.drop_runs(&key, vec![(run.clone(), msg)], dropped(cause), out);
+                self.drop_runs(&key, vec![(run.clone(), msg)], dropped(cause), now, out);
+                self.schedule(&key, now, out);
             }
             Stage::Steering => {
-                live.stage = Stage::Dropping;
-                if let Some(session) = self.sessions.get_mut(&key) {
-                    session.turns.remove(run);
-                }
+                live.stage = Stage::Leaving(dropped(cause));
                 out.act.push(Act::Unsteer { key, run: run.clone(), msg });
             }
             Stage::Running | Stage::Joined(_) => self.stop_active(&key, cause, out),
-            Stage::Dropping => {}
+            Stage::Leaving(_) | Stage::Dropping => {}
         }
         Ok(())
     }
 
     /// What waits goes first, so that nothing slips into a session that is half stopped.
-    fn abort_session(&mut self, key: &Key, cause: Cause, out: &mut Out) {
-        self.clear(key, cause, out);
+    fn abort_session(&mut self, key: &Key, cause: Cause, now: Millis, out: &mut Out) {
+        self.clear(key, cause, now, out);
         self.stop_active(key, cause, out);
+        if self.recovery.holds(key) {
+            // Who stops a conversation does not want it to go on by itself a little later.
+            self.recover(recovery::Input::Settled(Arc::clone(key)), now, out);
+            self.give_up(key, out);
+        }
+        self.schedule(key, now, out);
     }
 
     /// Everything that waits in a session, or is on its way to it, ends.
-    fn clear(&mut self, key: &Key, cause: Cause, out: &mut Out) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let waiting: Vec<Turn> = session.turns.iter().filter(|t| !t.in_flight).cloned().collect();
-        for turn in &waiting {
-            session.turns.remove(&turn.run);
-        }
+    fn clear(&mut self, key: &Key, cause: Cause, now: Millis, out: &mut Out) {
         for live in self.runs.values_mut().filter(|live| live.key == *key) {
             if let Stage::Accepting { stopped } = &mut live.stage {
                 *stopped = Some(cause);
             }
         }
+        self.take_back(key, &dropped(cause), out);
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let all = session.turns.clear();
+        // What is with the active run stays until that has said what became of it.
+        let (flying, waiting): (Vec<Turn>, Vec<Turn>) = all.into_iter().partition(|t| t.in_flight);
+        session.turns.keep(flying);
         if !waiting.is_empty() {
             let runs = waiting.into_iter().map(|t| (t.run, t.msg)).collect();
-            self.drop_runs(key, runs, dropped(cause), out);
+            self.drop_runs(key, runs, dropped(cause), now, out);
+        }
+    }
+
+    /// The active run is asked for the messages that it was given and has not committed.
+    pub(super) fn take_back(&mut self, key: &Key, how: &Termination, out: &mut Out) {
+        let Some(session) = self.sessions.get(key) else { return };
+        for turn in session.turns.iter().filter(|t| t.in_flight) {
+            let Some(live) = self.runs.get_mut(&turn.run) else { continue };
+            if live.stage == Stage::Steering {
+                live.stage = Stage::Leaving(how.clone());
+                let (key, run, msg) = (Arc::clone(key), turn.run.clone(), turn.msg);
+                out.act.push(Act::Unsteer { key, run, msg });
+            }
         }
     }
 
@@ -103,8 +128,12 @@ impl Sessions {
     /// A reset or a deletion: what waits goes, what runs is stopped, then it is made. It does not
     /// wait in any queue (B209).
     pub(super) fn pend(&mut self, key: Key, what: Pending, now: Millis, out: &mut Out) {
-        self.session(&key, now).pending.push(what);
-        self.clear(&key, Cause::User, out);
+        let session = self.session(&key, now);
+        // The same twice is once: what is asked for has a bound.
+        if session.pending.last() != Some(&what) {
+            session.pending.push(what);
+        }
+        self.clear(&key, Cause::User, now, out);
         let Some(session) = self.sessions.get_mut(&key) else { return };
         if let Phase::Lined(ticket) = session.phase {
             self.give_back(&key, ticket);
@@ -116,19 +145,27 @@ impl Sessions {
         self.schedule(&key, now, out);
     }
 
-    /// The first change that waits is made; the session's lanes are kept, if it has them.
-    pub(super) fn change_next(
-        &mut self,
-        key: &Key,
-        ticket: Option<crate::engine::lanes::Ticket>,
-        out: &mut Out,
-    ) {
+    /// The first change that waits is made; for a session in which nothing runs.
+    pub(super) fn change_next(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        if session.pending.is_empty() {
-            return;
+        let Some(next) = session.pending.first().copied() else { return };
+        if session.torn {
+            // The store refuses while it has a writer, and only opening the session ends that one.
+            session.phase = Phase::Mending;
+            return self.ask_open(key, out);
         }
-        session.phase = Phase::Changing(ticket);
-        let (asked, change) = match session.pending.remove(0) {
+        if next == Pending::Delete {
+            if self.has_open_drops(key) {
+                // What was told to end otherwise must not end with the deletion.
+                return;
+            }
+            // A deletion ends whatever the store has accepted before it.
+            self.clear(key, Cause::User, now, out);
+        }
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.pending.remove(0);
+        session.phase = Phase::Changing(None);
+        let (asked, change) = match next {
             Pending::Reset(reason) => {
                 (Asked::Reset(Arc::clone(key), reason), Change::Reset(reason))
             }
@@ -136,6 +173,11 @@ impl Sessions {
         };
         let op = self.op(asked);
         out.act.push(Act::Change(op, Arc::clone(key), change));
+    }
+
+    fn has_open_drops(&self, key: &Key) -> bool {
+        let asked = |asked: &Asked| matches!(asked, Asked::Drop(of, _, _) if of == key);
+        self.asked.values().any(asked) || self.drop_again.iter().any(|(of, _, _)| of == key)
     }
 
     /// A change is made: the session goes on.
@@ -153,11 +195,11 @@ impl Sessions {
 
     pub(super) fn changed(&mut self, op: OpId, now: Millis, out: &mut Out) -> Result<(), Refusal> {
         match self.answered(op)? {
-            Asked::Drop(_, runs, how) => {
+            Asked::Drop(key, runs, how) => {
                 for (run, _) in runs {
                     self.over(&run, how.clone(), None, now, out);
                 }
-                self.drained(out);
+                self.schedule(&key, now, out);
             }
             Asked::Reset(key, reason) => {
                 out.tell.push(Event::Reset(Arc::clone(&key), Ok(reason)));
@@ -211,7 +253,7 @@ impl Sessions {
             // They are open in the store: nobody is told an end that would not last.
             Asked::Drop(key, runs, how) => {
                 self.drop_again.push((Arc::clone(&key), runs, how));
-                self.alarms.insert((now.plus(DROP_RETRY_MS), key));
+                self.wake(&key, now.plus(DROP_RETRY_MS));
             }
             Asked::Reset(key, _) => {
                 out.tell.push(Event::Reset(Arc::clone(&key), Err(Arc::clone(why))));
@@ -232,13 +274,13 @@ impl Sessions {
     }
 
     /// What could not be dropped is tried again.
-    pub(super) fn retry_drops(&mut self, key: &Key, out: &mut Out) {
+    pub(super) fn retry_drops(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let (again, rest) =
             std::mem::take(&mut self.drop_again).into_iter().partition(|(k, _, _)| k == key);
         self.drop_again = rest;
         let again: Vec<(Key, Vec<(RunId, MsgId)>, Termination)> = again;
         for (key, runs, how) in again {
-            self.drop_runs(&key, runs, how, out);
+            self.drop_runs(&key, runs, how, now, out);
         }
     }
 
@@ -258,6 +300,7 @@ impl Sessions {
                     Phase::Idle
                     | Phase::Opening(_)
                     | Phase::Changing(_)
+                    | Phase::Mending
                     | Phase::Running { .. } => None,
                 });
                 let lined: Vec<_> = lined.collect();
@@ -269,7 +312,6 @@ impl Sessions {
             Drain::Aborting | Drain::Done => {}
         }
         self.drain_due(now, out);
-        self.drained(out);
     }
 
     /// Its time is over: what still runs is stopped, to be taken up by the next process.

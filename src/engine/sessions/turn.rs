@@ -1,12 +1,13 @@
 //! Whose turn it is: lanes, the start of a run, its end (semantics 6.2).
 
 use super::io::Start;
-use super::{Act, Arrival, Asked, Drain, Key, Out, Phase, Refusal, Sessions, Stage, Waits};
+use super::{Act, Arrival, Asked, Drain, Event, Key, Out, Pending, Phase, Refusal, Sessions};
+use super::{Stage, Waits};
 use crate::base::limits::{LANE_RETRY_MS, WATCH_TICK_MS};
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Priority, Ticket};
 use crate::engine::turns::{Arriving, Next, Overflow, Partial, Turn, summary_line};
-use crate::engine::{Cause, Fault, Termination, recovery};
+use crate::engine::{Fault, Termination};
 use crate::transcript::{Content, User};
 use std::sync::Arc;
 
@@ -28,17 +29,18 @@ impl Sessions {
     pub(super) fn schedule(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let settings = self.queue_settings(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
+        if matches!(session.phase, Phase::Lined(_)) {
+            return self.realign(key, now, out);
+        }
         if session.phase != Phase::Idle || self.drain != Drain::No {
             return;
         }
         if !session.pending.is_empty() {
-            return self.change_next(key, None, out);
+            return self.change_next(key, now, out);
         }
         match session.turns.due(&settings) {
             None => self.rest(key, now),
-            Some(at) if now < at => {
-                self.alarms.insert((at, Arc::clone(key)));
-            }
+            Some(at) if now < at => self.wake(key, at),
             Some(_) => self.ask_lanes(key, now),
         }
     }
@@ -48,29 +50,49 @@ impl Sessions {
         let keep = self.options.keep_ms;
         if let Some(session) = self.sessions.get_mut(key) {
             session.rest_since = now;
-            self.alarms.insert((now.plus(keep), Arc::clone(key)));
+            self.wake(key, now.plus(keep));
+        }
+    }
+
+    /// The lanes that the first of those who wait is for.
+    pub(super) fn line_of_first(&self, key: &Key) -> (Lane, Option<Arc<str>>, Priority) {
+        let first = self.sessions.get(key).and_then(|session| session.turns.iter().next());
+        match first.and_then(|turn| self.runs.get(&turn.run)) {
+            Some(live) => (live.waits.lane.clone(), live.waits.owner.clone(), live.waits.priority),
+            None => (Lane::Main, None, Priority::Normal),
+        }
+    }
+
+    fn fits(&self, key: &Key) -> bool {
+        let (lane, owner, _) = self.line_of_first(key);
+        self.sessions.get(key).is_some_and(|session| session.lined_for == (lane, owner))
+    }
+
+    /// Who waits first now may be for other lanes than the one that asked for them.
+    pub(super) fn realign(&mut self, key: &Key, now: Millis, out: &mut Out) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let Phase::Lined(ticket) = session.phase else { return };
+        if session.turns.is_empty() || !self.fits(key) {
+            self.give_back(key, ticket);
+            self.schedule(key, now, out);
         }
     }
 
     fn ask_lanes(&mut self, key: &Key, now: Millis) {
+        let (lane, owner, priority) = self.line_of_first(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let head = session.turns.iter().next().and_then(|turn| self.runs.get(&turn.run));
-        let (lane, owner, priority) = match head {
-            Some(live) => (live.waits.lane.clone(), live.waits.owner.clone(), live.waits.priority),
-            None => (Lane::Main, None, Priority::Normal),
-        };
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
+        session.lined_for = (lane.clone(), owner.clone());
         if self.lanes.ask(ticket, key, lane, owner, priority, now).is_err() {
             // The lanes are full to their bound: a little later there may be room.
-            self.alarms.insert((now.plus(LANE_RETRY_MS), Arc::clone(key)));
-            return;
+            return self.wake(key, now.plus(LANE_RETRY_MS));
         }
         self.tickets.insert(ticket, Arc::clone(key));
         session.phase = Phase::Lined(ticket);
         session.lined_at = now;
         if self.options.lane_wait_ms > 0 {
-            self.alarms.insert((now.plus(self.options.lane_wait_ms), Arc::clone(key)));
+            self.wake(key, now.plus(self.options.lane_wait_ms));
         }
     }
 
@@ -81,8 +103,19 @@ impl Sessions {
             return self.begin(&key, ticket, now, out);
         }
         session.phase = Phase::Opening(ticket);
-        let op = self.op(Asked::Open(Arc::clone(&key)));
-        out.act.push(Act::Open(op, key));
+        self.ask_open(&key, out);
+    }
+
+    /// Loads a session, once at a time.
+    pub(super) fn ask_open(&mut self, key: &Key, out: &mut Out) {
+        if self.sessions.get(key).is_none_or(|session| session.opening.is_some()) {
+            return;
+        }
+        let op = self.op(Asked::Open(Arc::clone(key)));
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.opening = Some(op);
+        }
+        out.act.push(Act::Open(op, Arc::clone(key)));
     }
 
     /// The lanes are given back.
@@ -98,9 +131,13 @@ impl Sessions {
     pub(super) fn opened(&mut self, op: OpId, now: Millis, out: &mut Out) -> Result<(), Refusal> {
         let Asked::Open(key) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
         let session = self.session(&key, now);
-        session.open = true;
+        (session.open, session.torn, session.opening) = (true, false, None);
         match session.phase {
             Phase::Opening(ticket) => self.begin(&key, ticket, now, out),
+            Phase::Mending => {
+                session.phase = Phase::Idle;
+                self.schedule(&key, now, out);
+            }
             Phase::Idle => self.schedule(&key, now, out),
             Phase::Lined(_) | Phase::Changing(_) | Phase::Running { .. } => {}
         }
@@ -115,15 +152,37 @@ impl Sessions {
         out: &mut Out,
     ) -> Result<(), Refusal> {
         let Asked::Open(key) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
-        let Some(session) = self.sessions.get_mut(&key) else { return Ok(()) };
-        let Phase::Opening(ticket) = session.phase else { return Ok(()) };
-        let first = session.turns.iter().next().map(|t| (t.run.clone(), t.msg));
-        if let Some((run, msg)) = first {
-            session.turns.remove(&run);
-            let how = Termination::Failed { fault: Fault::Store };
-            self.drop_runs(&key, vec![(run, msg)], how, out);
+        let session = self.session(&key, now);
+        session.opening = None;
+        match session.phase {
+            Phase::Opening(ticket) => {
+                let first = session.turns.iter().next().map(|t| (t.run.clone(), t.msg));
+                match &first {
+                    Some((run, _)) => drop(session.turns.remove(run)),
+                    // A summary alone would open it again and again.
+                    None => drop(session.turns.clear()),
+                }
+                self.give_back(&key, ticket);
+                if let Some(first) = first {
+                    let how = Termination::Failed { fault: Fault::Store };
+                    self.drop_runs(&key, vec![first], how, now, out);
+                }
+            }
+            Phase::Mending => {
+                session.phase = Phase::Idle;
+                let why: Arc<str> = "the session cannot be opened".into();
+                match (!session.pending.is_empty()).then(|| session.pending.remove(0)) {
+                    Some(Pending::Reset(_)) => {
+                        out.tell.push(Event::Reset(Arc::clone(&key), Err(why)))
+                    }
+                    Some(Pending::Delete) => {
+                        out.tell.push(Event::Deleted(Arc::clone(&key), Err(why)))
+                    }
+                    None => {}
+                }
+            }
+            Phase::Idle | Phase::Lined(_) | Phase::Changing(_) | Phase::Running { .. } => {}
         }
-        self.give_back(&key, ticket);
         self.schedule(&key, now, out);
         Ok(())
     }
@@ -135,17 +194,21 @@ impl Sessions {
         if self.drain != Drain::No {
             return self.give_back(key, ticket);
         }
-        if !session.pending.is_empty() {
-            return self.change_next(key, Some(ticket), out);
+        let fits = !session.turns.is_empty() && session.pending.is_empty();
+        if !fits || !self.fits(key) {
+            // A change comes first and needs no lanes; or they are not those of who is first now.
+            self.give_back(key, ticket);
+            return self.schedule(key, now, out);
         }
+        let Some(session) = self.sessions.get_mut(key) else { return };
         match session.turns.next(&settings, now) {
             Next::Nothing | Next::Quiet(_) => {
                 self.give_back(key, ticket);
                 self.schedule(key, now, out);
             }
-            Next::Run { lead, turns, overflow: Some(overflow) } => {
+            Next::Run { turns, overflow: Some(overflow), .. } => {
                 session.turns.put_back(turns, None);
-                self.tell_overflow(key, ticket, &lead, &overflow, now, out);
+                self.tell_overflow(key, ticket, &overflow, now, out);
             }
             Next::Run { lead, turns, overflow: None } => {
                 self.start(key, ticket, &lead, &turns, now, out);
@@ -159,13 +222,18 @@ impl Sessions {
         &mut self,
         key: &Key,
         ticket: Ticket,
-        lead: &RunId,
         overflow: &Overflow,
         now: Millis,
         out: &mut Out,
     ) {
         let text = overflow.prompt();
-        let run = RunId::new(format!("overflow-{lead}"));
+        // A run is dropped once: the last one's name is a new one.
+        let last = overflow.lines.last().map_or("", |(run, _)| run.as_str());
+        let run = RunId::new(format!("overflow-{last}"));
+        if self.runs.contains_key(&run) {
+            // Somebody chose just this name: what has it is not touched.
+            return self.begin(key, ticket, now, out);
+        }
         let waits = Waits {
             arriving: Arriving::Message,
             group: overflow.group.clone(),
@@ -214,7 +282,7 @@ impl Sessions {
         }
     }
 
-    fn start(
+    pub(super) fn start(
         &mut self,
         key: &Key,
         ticket: Ticket,
@@ -264,7 +332,7 @@ impl Sessions {
         out: &mut Out,
     ) -> Result<(), Refusal> {
         let live = self.live(run)?;
-        let (key, attempt) = (Arc::clone(&live.key), live.waits.attempt);
+        let key = Arc::clone(&live.key);
         let session = self.sessions.get_mut(&key).ok_or(Refusal::UnknownRun)?;
         let Phase::Running { ticket, run: active, joined, .. } = &mut session.phase else {
             return Err(Refusal::UnknownRun);
@@ -276,43 +344,43 @@ impl Sessions {
         self.running -= 1;
         self.watch.forget(&key);
         self.give_back(&key, ticket);
-        self.ground(&key, out);
+        self.ground(&key, now, out);
         if reload && let Some(session) = self.sessions.get_mut(&key) {
-            session.open = false;
+            (session.open, session.torn) = (false, true);
             out.act.push(Act::Close(Arc::clone(&key)));
         }
         self.over(run, termination.clone(), None, now, out);
         for other in joined {
             self.over(&other, termination.clone(), Some(run.clone()), now, out);
         }
-        if attempt > 0 {
-            let completed = matches!(termination, Termination::Completed { .. });
-            let session = Arc::clone(&key);
-            self.recover(recovery::Input::Ended { session, completed }, now, out);
-        }
         self.schedule(&key, now, out);
-        self.drained(out);
         Ok(())
     }
 
     /// Messages that the run was given and did not commit wait again, at their place; those that
-    /// came before a reset are given up with it.
-    fn ground(&mut self, key: &Key, out: &mut Out) {
+    /// were to be taken back from it are given up.
+    fn ground(&mut self, key: &Key, now: Millis, out: &mut Out) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let flying: Vec<Turn> = session.turns.iter().filter(|t| t.in_flight).cloned().collect();
         session.turns.ground();
-        let gone = !session.pending.is_empty();
-        for turn in &flying {
-            if gone {
-                session.turns.remove(&turn.run);
-            }
-            if let Some(live) = self.runs.get_mut(&turn.run) {
-                live.stage = Stage::Waiting;
+        let mut gone: Vec<(RunId, MsgId, Termination)> = vec![];
+        for turn in flying {
+            let Some(live) = self.runs.get_mut(&turn.run) else { continue };
+            match std::mem::replace(&mut live.stage, Stage::Waiting) {
+                Stage::Leaving(how) => {
+                    session.turns.remove(&turn.run);
+                    gone.push((turn.run, turn.msg, how));
+                }
+                Stage::Accepting { .. }
+                | Stage::Waiting
+                | Stage::Steering
+                | Stage::Running
+                | Stage::Joined(_)
+                | Stage::Dropping => {}
             }
         }
-        if gone && !flying.is_empty() {
-            let runs = flying.into_iter().map(|t| (t.run, t.msg)).collect();
-            self.drop_runs(key, runs, super::dropped(Cause::User), out);
+        for (run, msg, how) in gone {
+            self.drop_runs(key, vec![(run, msg)], how, now, out);
         }
     }
 }

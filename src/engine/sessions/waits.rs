@@ -30,6 +30,17 @@ impl Sessions {
         self.waiters.insert(waiter, (run, until));
     }
 
+    /// A run was not accepted after all: what the records know of its name is told.
+    pub(super) fn ask_for_waiters(&mut self, run: &RunId, out: &mut Out) {
+        let waiting: Vec<u64> =
+            self.waiters.iter().filter(|(_, (r, _))| r == run).map(|(w, _)| *w).collect();
+        for waiter in waiting {
+            self.waiters.remove(&waiter);
+            let op = self.op(Asked::Find(waiter));
+            out.act.push(Act::Find(op, run.clone()));
+        }
+    }
+
     pub(super) fn found(
         &mut self,
         op: OpId,
@@ -38,7 +49,6 @@ impl Sessions {
     ) -> Result<(), Refusal> {
         let Asked::Find(waiter) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
         out.tell.push(Event::Waited { waiter, outcome, queued: false });
-        self.drained(out);
         Ok(())
     }
 
@@ -66,6 +76,9 @@ impl Sessions {
     pub(super) fn tick(&mut self, now: Millis, out: &mut Out) {
         while let Some((at, key)) = self.alarms.first().filter(|(at, _)| *at <= now).cloned() {
             self.alarms.remove(&(at, Arc::clone(&key)));
+            if let Some(session) = self.sessions.get_mut(&key) {
+                session.alarm = None;
+            }
             self.alarm(&key, now, out);
         }
         for (ticket, ms) in self.lanes.waiting_notice(now) {
@@ -101,30 +114,45 @@ impl Sessions {
     }
 
     fn alarm(&mut self, key: &Key, now: Millis, out: &mut Out) {
-        self.retry_drops(key, out);
+        self.retry_drops(key, now, out);
         let keep = self.options.keep_ms;
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.sessions.get(key) else { return };
         match session.phase {
             Phase::Idle if session.turns.is_empty() && session.pending.is_empty() => {
-                let rested = now.since(session.rest_since) >= keep;
-                if rested && !self.awaited(key) {
-                    self.let_go(key, out);
+                let at = session.rest_since.plus(keep);
+                if now < at {
+                    return self.wake(key, at);
                 }
+                if !session.torn && !self.awaited(key) {
+                    return self.let_go(key, out);
+                }
+                if session.torn {
+                    // Nobody comes for it: its writer ends all the same.
+                    self.ask_open(key, out);
+                }
+                self.wake(key, now.plus(keep.max(1)));
             }
             Phase::Idle => self.schedule(key, now, out),
             Phase::Lined(ticket) => {
-                let waited = now.since(session.lined_at);
-                if self.options.lane_wait_ms > 0 && waited >= self.options.lane_wait_ms {
-                    let first = session.turns.iter().next().map(|t| (t.run.clone(), t.msg));
-                    if let Some((run, msg)) = first {
-                        session.turns.remove(&run);
-                        self.drop_runs(key, vec![(run, msg)], dropped(Cause::Timeout), out);
-                    }
-                    self.give_back(key, ticket);
-                    self.schedule(key, now, out);
+                let limit = self.options.lane_wait_ms;
+                let at = session.lined_at.plus(limit);
+                if limit == 0 || now < at {
+                    return if limit > 0 {
+                        self.wake(key, at)
+                    };
                 }
+                let first = session.turns.iter().next().map(|t| (t.run.clone(), t.msg));
+                self.give_back(key, ticket);
+                if let Some((run, msg)) = first {
+                    if let Some(session) = self.sessions.get_mut(key) {
+                        session.turns.remove(&run);
+                    }
+                    let how = dropped(Cause::Timeout);
+                    self.drop_runs(key, vec![(run, msg)], how, now, out);
+                }
+                self.schedule(key, now, out);
             }
-            Phase::Opening(_) | Phase::Changing(_) | Phase::Running { .. } => {}
+            Phase::Opening(_) | Phase::Changing(_) | Phase::Mending | Phase::Running { .. } => {}
         }
     }
 
@@ -143,6 +171,6 @@ impl Sessions {
 fn queued(stage: &Stage) -> bool {
     match stage {
         Stage::Accepting { .. } | Stage::Waiting | Stage::Dropping => true,
-        Stage::Steering | Stage::Running | Stage::Joined(_) => false,
+        Stage::Steering | Stage::Leaving(_) | Stage::Running | Stage::Joined(_) => false,
     }
 }

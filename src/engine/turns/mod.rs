@@ -271,6 +271,11 @@ impl Turns {
         std::mem::take(&mut self.waiting).into()
     }
 
+    /// What is on its way into the active run waits on, after everything was given up.
+    pub fn keep(&mut self, flying: Vec<Turn>) {
+        self.waiting.extend(flying);
+    }
+
     /// How many turns wait.
     #[must_use]
     pub fn len(&self) -> usize {

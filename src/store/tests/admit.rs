@@ -127,7 +127,12 @@ fn a_deleted_session_is_gone() {
     bed.manage(Change::Delete).unwrap();
     assert!(!bed.dump().contains("secret") && !bed.dump().contains("m1"));
     assert!(bed.load().session.is_none());
-    assert_eq!(bed.termination("w"), Some(Termination::Aborted { cause: Cause::User }));
+    let gone = Termination::Aborted { cause: Cause::User };
+    assert_eq!(bed.termination("w"), Some(gone.clone()));
+    let runs = vec![(RunId::new("w"), MsgId(1))];
+    let termination = Termination::Aborted { cause: Cause::Timeout };
+    bed.manage(Change::Drop { runs, termination }).unwrap();
+    assert_eq!(bed.termination("w"), Some(gone), "a late drop has nothing left to end");
     assert_eq!(refusal(&bed.manage(Change::Delete)), FenceRefusal::SessionEntryMissing);
     assert!(bed.write(Some("r1"), door(2).append(said("late"), Millis(2))).is_err());
     let Admitted::New(seen) = bed.admit(Admit { fresh: SessionId::new("s2"), ..asks("x", 3) })
