@@ -2,11 +2,15 @@
 
 mod agent;
 mod args;
+mod change;
 mod config;
+mod course;
 mod export;
 mod replay;
+mod runs;
 mod screen;
 mod sessions;
+mod words;
 mod zone;
 
 use args::{Cli, Command};
@@ -65,6 +69,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Agent(args) => agent::run(args),
         Command::Sessions(args) => sessions::run(&args),
+        Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => completions(shell),

@@ -66,17 +66,16 @@ pub(super) fn place(text: &str, path: &[Step], key: bool) -> Place {
 }
 
 fn shown(text: &str, error: &json5::Error) -> (Place, String) {
-    let place = match error.position() {
-        Some(at) => (at.line + 1, at.column + 1),
-        // Errors at the end of the text carry no position.
-        None => {
-            let line = text.lines().count().max(1);
-            (line, text.lines().last().map_or(0, |last| last.chars().count()) + 1)
-        }
-    };
     let all = error.to_string();
-    let suffix = error.position().map(|at| format!(" at {at}")).unwrap_or_default();
-    (place, all.strip_suffix(suffix.as_str()).unwrap_or(&all).to_owned())
+    let Some(at) = error.position() else {
+        // Errors at the end of the text carry no position.
+        let line = text.lines().count().max(1);
+        let column = text.lines().last().map_or(0, |last| last.chars().count()) + 1;
+        let message = if error.code().is_some() { super::end::missing(text) } else { all };
+        return ((line, column), message);
+    };
+    let suffix = format!(" at {at}");
+    ((at.line + 1, at.column + 1), all.strip_suffix(suffix.as_str()).unwrap_or(&all).to_owned())
 }
 
 fn too_deep() -> String {

@@ -77,8 +77,7 @@ pub(super) fn admit(db: &Connection, admit: &Admit) -> Result<Admitted, Stop> {
                VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
     let entry = json(&crate::engine::Entry::Prompt);
     let run = admit.run.as_str();
-    db.prepare_cached(sql)?
-        .execute(params![run, session, entry, at, admit.request, admit.turn])?;
+    db.prepare_cached(sql)?.execute(params![run, session, entry, at, admit.request, admit.turn])?;
     let sql = "INSERT INTO queue(session_id, msg_id, kind, body, run_id) \
                VALUES(?1, ?2, 'followup', ?3, ?4)";
     let body = json(&admit.body);

@@ -32,7 +32,8 @@ pub enum Synchronous {
 }
 
 /// Every migration, in order: number n takes schema n to n + 1.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE sessions(
   session_id TEXT PRIMARY KEY,
   session_key TEXT NOT NULL UNIQUE,
@@ -91,7 +92,8 @@ CREATE TABLE queue(
   body TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX queue_by_id ON queue(session_id, msg_id);
-", "
+",
+    "
 ALTER TABLE sessions ADD COLUMN started_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN interaction_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
@@ -106,7 +108,8 @@ ALTER TABLE runs ADD COLUMN into_run TEXT;
 ALTER TABLE runs ADD COLUMN phases TEXT;
 CREATE INDEX runs_waiting ON runs(accepted_at) WHERE ended_at IS NULL AND claimed_at IS NULL;
 ALTER TABLE queue ADD COLUMN run_id TEXT;
-"];
+",
+];
 
 /// Opens the database for writing, creating and migrating it as needed.
 ///
@@ -116,6 +119,7 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
     if let Some(dir) = path.parent() {
         create_private(dir)?;
     }
+    is_there(path)?;
     check_header(path)?;
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let mut db = Connection::open(path).map_err(sql)?;
@@ -143,6 +147,17 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
 
 fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Whether there is a file. What is something else, as a pipe that would be waited for, is refused
+/// before it is opened.
+pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(path) {
+        Ok(what) if what.is_file() => Ok(true),
+        Ok(_) => Err(StoreError::NoFile { path: path.to_owned() }),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(StoreError::from_io(path, &e)),
+    }
 }
 
 /// Reads the version from the file's header, without the database's help: not even its lock file

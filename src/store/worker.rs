@@ -1,8 +1,8 @@
 //! The writer worker: one thread, one connection, group commit.
 
 use super::{
-    Boot, Commit, Loaded, Part, PartResult, RunRow, StoreError, Synchronous, boot, execute_all, open,
-    read,
+    Boot, Commit, Loaded, Part, PartResult, RunRow, StoreError, Synchronous, boot, execute_all,
+    open, read,
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;

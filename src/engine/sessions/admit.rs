@@ -61,15 +61,7 @@ impl Sessions {
         (arrival.wait.arriving == Arriving::Heartbeat && busy).then_some(Why::NotNeeded)
     }
 
-    fn refuse(
-        &mut self,
-        run: RunId,
-        key: &Key,
-        attempt: u8,
-        why: Why,
-        now: Millis,
-        out: &mut Out,
-    ) {
+    fn refuse(&mut self, run: RunId, key: &Key, attempt: u8, why: Why, now: Millis, out: &mut Out) {
         out.tell.push(Event::Refused(run, why));
         if attempt > 0 {
             self.recover(recovery::Input::Refused(Arc::clone(key)), now, out);
@@ -101,7 +93,9 @@ impl Sessions {
         now: Millis,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Asked::Admit(run, boundary) = self.answered(op)? else { return Err(Refusal::Stale(op)) };
+        let Asked::Admit(run, boundary) = self.answered(op)? else {
+            return Err(Refusal::Stale(op));
+        };
         let Some(live) = self.runs.get(&run) else { return Err(Refusal::UnknownRun) };
         let (key, attempt) = (Arc::clone(&live.key), live.waits.attempt);
         match admission {

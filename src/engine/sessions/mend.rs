@@ -2,9 +2,9 @@
 
 use super::{Act, Asked, Change, Event, Key, Out, Phase, Refusal, Restored, Sessions};
 use crate::base::Millis;
+use crate::engine::Cause;
 use crate::engine::recovery::{self, Candidate};
 use crate::engine::watch::{Activity, Decision};
-use crate::engine::Cause;
 use std::sync::Arc;
 
 impl Sessions {
@@ -76,8 +76,7 @@ impl Sessions {
             let Some(session) = self.sessions.get(&key) else { continue };
             activity.queued = session.turns.len();
             let Phase::Running { stopping, .. } = session.phase else { continue };
-            let (class, _) =
-                crate::engine::watch::classify(&activity, &self.options.watch, now);
+            let (class, _) = crate::engine::watch::classify(&activity, &self.options.watch, now);
             match self.watch.look(&key, session.generation, &activity, now) {
                 Decision::Leave => {}
                 Decision::Warn => out.tell.push(Event::Stuck(key, class.word())),

@@ -335,7 +335,14 @@ impl Sessions {
     }
 
     /// A run is over without having been the active one.
-    fn over(&mut self, run: &RunId, how: Termination, into: Option<RunId>, now: Millis, out: &mut Out) {
+    fn over(
+        &mut self,
+        run: &RunId,
+        how: Termination,
+        into: Option<RunId>,
+        now: Millis,
+        out: &mut Out,
+    ) {
         let Some(live) = self.runs.remove(run) else { return };
         let outcome = Outcome {
             accepted_at: live.accepted_at,

@@ -129,7 +129,9 @@ impl Sessions {
         }
         session.phase = Phase::Changing(ticket);
         let (asked, change) = match session.pending.remove(0) {
-            Pending::Reset(reason) => (Asked::Reset(Arc::clone(key), reason), Change::Reset(reason)),
+            Pending::Reset(reason) => {
+                (Asked::Reset(Arc::clone(key), reason), Change::Reset(reason))
+            }
             Pending::Delete => (Asked::Delete(Arc::clone(key)), Change::Delete),
         };
         let op = self.op(asked);

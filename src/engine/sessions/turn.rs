@@ -245,8 +245,7 @@ impl Sessions {
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.generation += 1;
-            session.phase =
-                Phase::Running { ticket, run: lead.clone(), joined, stopping: false };
+            session.phase = Phase::Running { ticket, run: lead.clone(), joined, stopping: false };
         }
         self.running += 1;
         self.look_at.get_or_insert(now.plus(WATCH_TICK_MS));

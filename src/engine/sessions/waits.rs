@@ -1,6 +1,8 @@
 //! Those who wait, and time.
 
-use super::{Act, Asked, Drain, Event, Key, Out, Outcome, Phase, Refusal, Sessions, Stage, dropped};
+use super::{
+    Act, Asked, Drain, Event, Key, Out, Outcome, Phase, Refusal, Sessions, Stage, dropped,
+};
 use crate::base::limits::{WAITERS_MAX, WATCH_TICK_MS};
 use crate::base::{Millis, OpId, RunId};
 use crate::engine::{Cause, recovery};
