@@ -3,6 +3,12 @@
 
 use super::tree::Place;
 
+/// The end of a text.
+pub(super) fn place(text: &str) -> Place {
+    let line = text.lines().count().max(1);
+    (line, text.lines().last().map_or(0, |last| last.chars().count()) + 1)
+}
+
 /// Something that was opened, and where.
 struct Open {
     what: char,

@@ -261,7 +261,7 @@ fn address_fault(text: &str) -> Result<(), &'static str> {
     };
     let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
     let good = match bracketed {
-        Some(inside) => inside.parse::<std::net::Ipv6Addr>().is_ok(),
+        Some(inside) => inside.parse::<core::net::Ipv6Addr>().is_ok(),
         None => !host.is_empty() && !host.contains(['[', ']', ':', '\\', '<', '>', '"', '{', '}']),
     };
     if !good {
