@@ -73,8 +73,11 @@ fn a_run_is_not_run_twice() {
     let args = ["agent", "-m", "run: echo x >> ran", "--run-id", "one"];
     assert_eq!(home.run(&args).status, Some(0));
     let again = home.run(&args);
-    assert_eq!(again.status, Some(1));
-    assert!(again.err.contains("run one exists already"), "{again:?}");
+    assert_eq!(again.status, Some(0), "its stored outcome");
+    assert!(again.err.contains("run one was done before; it is not done again"), "{again:?}");
+    let other = home.run(&["agent", "-m", "run: echo y >> ran", "--run-id", "one"]);
+    assert_eq!(other.status, Some(1));
+    assert!(other.err.contains("run one exists already, for another request"), "{other:?}");
     assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n");
     home.say("say 1 word");
 }

@@ -131,3 +131,17 @@ pub const DUPLICATE_CHARS_MIN: usize = 10;
 pub const WARNING_NAME_CHARS_MAX: usize = 64;
 /// Characters of a tool's failure in a warning.
 pub const WARNING_DETAIL_CHARS_MAX: usize = 400;
+/// What a message may wait for its lanes beyond its run's budget, ms (semantics 13).
+pub const LANE_GRACE_MS: u64 = 30_000;
+/// How long a session at rest is kept in memory, ms.
+pub const KEEP_MS: u64 = 60_000;
+/// Most texts of one run that are delivered as its answers; the oldest leave first.
+pub const SEGMENTS_MAX: usize = 256;
+/// Most requests of one client that wait for their answers.
+pub const REQUESTS_MAX: usize = 16_384;
+/// Most answers of runs that have ended that one client is told again in words.
+pub const ANSWERS_MAX: usize = 1_000;
+/// How long a stop in good order lets runs end by themselves, ms (semantics 13).
+pub const DRAIN_MS: u64 = 300_000;
+/// Longest frame, bytes.
+pub const FRAME_BYTES_MAX: usize = 25 * 1024 * 1024;

@@ -27,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Send one message to the agent and wait for its answer
     Agent(AgentArgs),
+    /// Serve many conversations at once
+    Gateway(GatewayArgs),
     /// Look at conversations, begin them anew, delete them
     Sessions(SessionsArgs),
     /// Look at runs: how each ended, and what it waited for
@@ -85,6 +87,26 @@ pub struct AgentArgs {
     /// The run's id (an idempotency key): the same id is not run twice
     #[arg(long, value_name = "ID")]
     pub run_id: Option<String>,
+}
+
+/// Arguments of `gateway`.
+#[derive(Args, Debug)]
+pub struct GatewayArgs {
+    /// Speak the gateway's frames over standard input and output, one JSON object a line
+    #[arg(long)]
+    pub stdio: bool,
+    /// The agent whose conversations are served
+    #[arg(long, value_name = "ID", default_value = "main")]
+    pub agent: String,
+    /// The model, as PROVIDER/MODEL; else the configured one, else offline/scripted
+    #[arg(long, value_name = "P/M")]
+    pub model: Option<String>,
+    /// Stop a run after so many seconds, where its request does not say; 0 for no limit
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Most runs at once in the lane main; else as agents.defaults.maxConcurrent says
+    #[arg(long, value_name = "N")]
+    pub max_concurrent: Option<u16>,
 }
 
 /// Arguments of `sessions`.

@@ -6,10 +6,12 @@ mod change;
 mod config;
 mod course;
 mod export;
+mod gateway;
 mod replay;
 mod runs;
 mod screen;
 mod sessions;
+mod talk;
 mod words;
 mod zone;
 
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Agent(args) => agent::run(args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),

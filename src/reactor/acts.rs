@@ -1,7 +1,7 @@
 //! What a run asks of the world, and what its friends answer.
 
 use super::links::{Links, Observer};
-use super::seat::{Address, Seat};
+use super::seat::Seat;
 use super::{ReactorError, workers};
 use crate::base::{FailKind, Failure, OpId};
 use crate::engine::{Act, Assembled, Input, Verdict, batch, reply};
@@ -48,7 +48,7 @@ impl Seat {
     }
 
     /// Starts one act. Answers that need no worker go to the inbox at once.
-    fn start(&mut self, act: Act, links: &mut Links) {
+    pub(super) fn start(&mut self, act: Act, links: &mut Links) {
         match act {
             Act::Assemble(op) => {
                 let facts = self.assemble();
@@ -66,8 +66,13 @@ impl Seat {
             }
             Act::CallModel(op) => {
                 let handle = match &self.history.messages {
-                    Some(messages) => workers::scripted(op, Arc::clone(messages), links),
-                    None => workers::model(op, &self.model, &self.history.encoder, links),
+                    Some(messages) => {
+                        workers::scripted(self.address, op, Arc::clone(messages), links)
+                    }
+                    None => {
+                        let tools = (&self.model, self.specs.as_slice());
+                        workers::model(self.address, op, tools, &self.history.encoder, links)
+                    }
                 };
                 self.models.insert(op, (handle, false));
                 self.turn_chars = 0;
@@ -84,7 +89,7 @@ impl Seat {
             }
             Act::RunTool(op, call) => {
                 let Some(open) = self.door.calls().get(usize::from(call)) else { return };
-                match workers::tool(op, open, self.model.context_window, links) {
+                match workers::tool(self.address, op, open, self.model.context_window, links) {
                     Some(cancel) => {
                         self.tools.insert(op, cancel);
                         self.inbox.push_back(Input::Call(op, batch::Input::Entered));
@@ -132,7 +137,7 @@ impl Seat {
                 self.models.remove(&op);
                 match *end {
                     End::Done(finished) => {
-                        reply::Input::Done(Arc::new(judge(finished, &links.outfit.specs)))
+                        reply::Input::Done(Arc::new(judge(finished, &self.specs)))
                     }
                     End::Failed(failure, partial) => {
                         reply::Input::Failed(failure, Some(Arc::new(partial)))

@@ -30,6 +30,11 @@ impl Phases {
         Phases { stretches, left_out: 0, last_progress: now, since: now }
     }
 
+    /// When the run began.
+    pub fn started(&self) -> Millis {
+        self.stretches.get(1).map_or(self.since, |s| s.at)
+    }
+
     /// After a step.
     pub fn step(&mut self, run: &Run, now: Millis) {
         self.last_progress = now;

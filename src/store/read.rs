@@ -445,7 +445,10 @@ fn queue(
     session: &str,
     damaged: &mut Vec<String>,
 ) -> rusqlite::Result<Vec<(MsgId, QueueKind, Arc<User>)>> {
-    let sql = "SELECT msg_id, kind, body FROM queue WHERE session_id = ?1 ORDER BY n";
+    // The message of a run that has not ended is that run's; what others left is anybody's.
+    let sql = "SELECT msg_id, kind, body FROM queue LEFT JOIN runs ON runs.run_id = queue.run_id \
+               WHERE queue.session_id = ?1 AND (queue.run_id IS NULL OR ended_at IS NOT NULL) \
+               ORDER BY n";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([session])?;
     let mut queue = Vec::new();

@@ -1,8 +1,10 @@
 //! From what a run made to what is delivered (`spec/answer.md`).
 
+mod collect;
 mod duplicates;
 mod silent;
 
+pub use collect::Collected;
 pub use duplicates::{Sent, Target, alike, medium_was_sent, normalised, was_sent};
 pub use silent::{HEARTBEAT, HeldBack, SILENT, Said, is_token, said};
 

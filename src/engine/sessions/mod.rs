@@ -319,12 +319,33 @@ impl Sessions {
         self.sessions.len()
     }
 
+    /// Whether an operation is an admission, for a store that failed it.
+    #[must_use]
+    pub fn admits(&self, op: OpId) -> bool {
+        matches!(self.asked.get(&op), Some(Asked::Admit(..)))
+    }
+
     /// The run that writes in a session.
     #[must_use]
     pub fn active(&self, key: &str) -> Option<&RunId> {
         match &self.sessions.get(key)?.phase {
             Phase::Running { run, .. } => Some(run),
             Phase::Idle | Phase::Lined(_) | Phase::Opening(_) | Phase::Changing(_) => None,
+        }
+    }
+
+    /// The runs that an abort of this target would stop.
+    #[must_use]
+    pub fn stoppable(&self, target: &Target) -> Vec<RunId> {
+        let stops = |live: &Live| !matches!(live.stage, Stage::Dropping);
+        match target {
+            Target::Run(run) => {
+                self.runs.get(run).filter(|l| stops(l)).map(|_| run.clone()).into_iter().collect()
+            }
+            Target::Session(key) => {
+                let of = self.runs.iter().filter(|(_, live)| live.key == *key && stops(live));
+                of.map(|(run, _)| run.clone()).collect()
+            }
         }
     }
 

@@ -175,6 +175,7 @@ impl Sessions {
             lane: Lane::Main,
             owner: None,
             priority: Priority::Normal,
+            budget_ms: None,
             attempt: 0,
             narrowed: false,
         };
@@ -242,6 +243,7 @@ impl Sessions {
             accepted_at: live.accepted_at,
             granted_at: now,
             narrowed: live.waits.narrowed,
+            budget_ms: live.waits.budget_ms,
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.generation += 1;

@@ -12,11 +12,12 @@ pub use text::{after_overflow, collect_prompt, overflow_prompt, summary_line};
 
 use crate::base::limits::{OVERFLOW_GROUPS_MAX, TURNS_CAP_MAX};
 use crate::base::{Millis, MsgId, RunId};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Where a turn comes from and what it may do: turns of different groups never share one (Q7).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Group {
     route: Arc<str>,
     permission: Arc<str>,
