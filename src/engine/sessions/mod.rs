@@ -190,11 +190,14 @@ pub struct Sessions {
     /// How many runs are active.
     running: usize,
     /// Ends that could not be stored yet.
-    drop_again: Vec<(Key, Vec<(RunId, MsgId)>, Termination)>,
+    drop_again: Vec<Owed>,
     next_msg: u64,
     next_op: u32,
     next_ticket: u64,
 }
+
+/// Runs of a session whose end could not be stored, with the message of each.
+type Owed = (Key, Vec<(RunId, MsgId)>, Termination);
 
 /// What a step gathers.
 type Out = Step;

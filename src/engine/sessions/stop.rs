@@ -278,7 +278,7 @@ impl Sessions {
         let (again, rest) =
             std::mem::take(&mut self.drop_again).into_iter().partition(|(k, _, _)| k == key);
         self.drop_again = rest;
-        let again: Vec<(Key, Vec<(RunId, MsgId)>, Termination)> = again;
+        let again: Vec<super::Owed> = again;
         for (key, runs, how) in again {
             self.drop_runs(&key, runs, how, now, out);
         }
