@@ -28,7 +28,7 @@ pub use io::{
 };
 
 #[cfg(any(test, fuzzing, feature = "sim"))]
-pub use plant::Plant;
+pub use plant::{Line, Plant};
 
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Lanes, Ticket};
@@ -40,12 +40,15 @@ use crate::engine::{Cause, Termination};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Runs that never began, with their messages.
+type Dropped = Vec<(RunId, MsgId)>;
+
 /// What is open with the world.
 #[derive(Clone, PartialEq, Debug)]
 enum Asked {
     Admit(RunId, Doing),
     Open(Key),
-    Drop(Key, Vec<(RunId, MsgId)>, Termination),
+    Drop(Key, Dropped, Termination),
     Reset(Key, ResetReason),
     Delete(Key),
     Settings(Key, Partial),
@@ -190,7 +193,7 @@ pub struct Sessions {
     /// How many runs are active.
     running: usize,
     /// Ends that could not be stored yet.
-    drop_again: Vec<(Key, Vec<(RunId, MsgId)>, Termination)>,
+    drop_again: Vec<(Key, Dropped, Termination)>,
     next_msg: u64,
     next_op: u32,
     next_ticket: u64,
