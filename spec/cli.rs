@@ -73,8 +73,11 @@ fn a_run_is_not_run_twice() {
     let args = ["agent", "-m", "run: echo x >> ran", "--run-id", "one"];
     assert_eq!(home.run(&args).status, Some(0));
     let again = home.run(&args);
-    assert_eq!(again.status, Some(1));
-    assert!(again.err.contains("run one exists already"), "{again:?}");
+    assert_eq!(again.status, Some(0), "its stored outcome");
+    assert!(again.err.contains("run one was done before; it is not done again"), "{again:?}");
+    let other = home.run(&["agent", "-m", "run: echo y >> ran", "--run-id", "one"]);
+    assert_eq!(other.status, Some(1));
+    assert!(other.err.contains("run one exists already, for another request"), "{other:?}");
     assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n");
     home.say("say 1 word");
 }
@@ -185,7 +188,7 @@ fn config_errors_have_a_place() {
 #[test]
 fn help_and_completions_exist() {
     let home = Home::new();
-    for command in ["agent", "sessions", "config", "replay"] {
+    for command in ["agent", "sessions", "runs", "config", "replay"] {
         assert!(home.run(&["--help"]).out.contains(command));
         let help = home.run(&[command, "--help"]);
         assert!(help.status == Some(0) && help.out.contains("Usage"), "{help:?}");
@@ -193,6 +196,7 @@ fn help_and_completions_exist() {
     for shell in ["bash", "zsh", "fish"] {
         let text = home.run(&["completions", shell]);
         assert!(text.status == Some(0) && text.out.contains("session-key"), "{shell}");
+        assert!(["reset", "delete", "runs"].iter().all(|c| text.out.contains(c)), "{shell}");
     }
 }
 
@@ -226,7 +230,10 @@ fn b039_a_signal_ends_each_phase() {
         assert!(begin.elapsed() < Duration::from_secs(1));
         assert!(!alive(&nap), "{phase}: a descendant is left");
         let shown = home.run(&["sessions", "show", KEY]).out;
-        assert!(shown.contains("0 open calls") && shown.contains("aborted after"), "{shown}");
+        assert!(
+            shown.contains("0 open calls") && shown.contains("aborted by user after"),
+            "{shown}"
+        );
         home.say("say 1 word");
     }
 }

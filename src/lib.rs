@@ -11,6 +11,7 @@
 //! model       wire: codecs [pure]; http: ureq; scripted: offline model   blocking
 //! tools       descriptions, argument checks [pure]; run: the tools       blocking
 //! store       SQLite: schema, fence, transcript, runs                    blocking
+//! gateway     frames, methods, answers                                pure
 //! reactor     mio loop, workers, signals, journal; commit, tell, act     edge
 //! cli         the command line                                           face
 //! sim         the simulator: world, faults, checks, shrinking            tests, fuzzing, `sim`
@@ -22,6 +23,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod engine;
+pub mod gateway;
 pub mod model;
 pub mod reactor;
 #[cfg(any(test, fuzzing, feature = "sim"))]

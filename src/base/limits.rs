@@ -121,3 +121,27 @@ pub const WAITERS_MAX: usize = 4_096;
 pub const LANE_RETRY_MS: u64 = 1_000;
 /// After a failed commit of ends of runs that never began, when it is tried again, ms.
 pub const DROP_RETRY_MS: u64 = 5_000;
+/// Characters after an acknowledged heartbeat that are still no news.
+pub const HEARTBEAT_REST_CHARS_MAX: usize = 300;
+/// Bytes of a beginning reply that are held back because they may be the token of silence.
+pub const HELD_BACK_BYTES_MAX: usize = 256;
+/// Shortest text, in characters, that is compared with what a messaging tool has sent.
+pub const DUPLICATE_CHARS_MIN: usize = 10;
+/// Characters of a tool's name in a warning.
+pub const WARNING_NAME_CHARS_MAX: usize = 64;
+/// Characters of a tool's failure in a warning.
+pub const WARNING_DETAIL_CHARS_MAX: usize = 400;
+/// What a message may wait for its lanes beyond its run's budget, ms (semantics 13).
+pub const LANE_GRACE_MS: u64 = 30_000;
+/// How long a session at rest is kept in memory, ms.
+pub const KEEP_MS: u64 = 60_000;
+/// Most texts of one run that are delivered as its answers; the oldest leave first.
+pub const SEGMENTS_MAX: usize = 256;
+/// Most requests of one client that wait for their answers.
+pub const REQUESTS_MAX: usize = 16_384;
+/// Most answers of runs that have ended that one client is told again in words.
+pub const ANSWERS_MAX: usize = 1_000;
+/// How long a stop in good order lets runs end by themselves, ms (semantics 13).
+pub const DRAIN_MS: u64 = 300_000;
+/// Longest frame, bytes.
+pub const FRAME_BYTES_MAX: usize = 25 * 1024 * 1024;

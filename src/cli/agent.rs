@@ -2,13 +2,20 @@
 
 use super::args::AgentArgs;
 use super::screen::{Screen, Style};
+use super::talk::Talk;
 use super::{ABORTED, Done, FAILED, Failed, OK, POLICY, SUPERSEDED, TIMEOUT, USAGE};
-use crate::base::SessionKey;
+use crate::base::limits::{KEEP_MS, LANE_GRACE_MS};
+use crate::base::{RunId, SessionKey};
 use crate::config::{self, Config};
 use crate::context::{PromptInputs, prompt};
+use crate::engine::lanes::Caps;
+use crate::engine::reset::ResetPolicy;
+use crate::engine::sessions::{Key, Options};
+use crate::engine::turns::Partial;
+use crate::engine::watch::Thresholds;
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
-use crate::reactor::{Outfit, Reactor, ReactorError, Report, Submission, journal::Journal};
+use crate::reactor::{Outfit, Plan, Reactor, ReactorError, Report, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
 use std::io::{BufRead, IsTerminal, Read};
@@ -24,23 +31,46 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;
     let cwd = working_directory(&args, &config, &paths)?;
     let message = first_message(&args)?;
-    let lock = StateLock::take(&paths.state, &owner())?;
+    let lock = StateLock::take(&paths.state, &owner("agent"))?;
     let journal = args.journal.as_deref().map(open_journal).transpose()?;
     let setup = setup(&args, &config, &model);
     let database = agent_db(&paths.state, key.agent());
     let outfit = outfit(&config, &model, cwd, database, journal);
-    let mut reactor = Reactor::open(outfit, model.clone(), key.as_str()).map_err(explain)?;
     let style = if args.json { Style::Json } else { Style::detect() };
     let mut screen = Screen::new(style);
+    let conversation: Key = key.as_str().into();
+    let plan =
+        Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
+    let mut reactor = Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
     if args.interactive {
         steer_from_stdin(reactor.reporter());
     }
-    let submission = Submission { text: message, run: args.run_id.clone(), setup };
-    let (termination, fault) = reactor.run(submission, &mut screen).map_err(explain)?;
-    screen.finish(&termination, fault.as_deref(), key.as_str(), reactor.ids(), &model);
+    let run = args.run_id.clone().unwrap_or_else(|| super::talk::fresh_id(&reactor));
+    let run = RunId::new(run);
+    let mut talk = Talk { reactor: &mut reactor, screen: &mut screen, key: conversation };
+    talk.say(run.clone(), message).map_err(explain)?;
+    let termination = talk.until_over(&run).map_err(explain)?;
+    screen.finish(&termination, &run, key.as_str(), &model);
     drop(reactor);
     drop(lock);
     Ok(status(&termination))
+}
+
+/// How sessions are treated in this process.
+pub(super) fn options(config: &Config, setup: &Setup) -> Options {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let _ = config;
+    Options {
+        caps: Caps::for_cpus(cpus),
+        queue: Partial::default(),
+        reset: ResetPolicy::default(),
+        watch: Thresholds::default(),
+        lane_wait_ms: match setup.limits.budget_ms {
+            0 => 0,
+            budget => budget.saturating_add(LANE_GRACE_MS),
+        },
+        keep_ms: KEEP_MS,
+    }
 }
 
 /// The exit status that a termination stands for (decisions 31).
@@ -55,15 +85,15 @@ fn status(termination: &Termination) -> u8 {
     }
 }
 
-fn explain(error: ReactorError) -> Failed {
+pub(super) fn explain(error: ReactorError) -> Failed {
     match error {
         ReactorError::Store(error) => error.into(),
         error => Failed::new(FAILED, error.to_string()),
     }
 }
 
-fn owner() -> String {
-    format!("stepclaw agent (process {})", std::process::id())
+pub(super) fn owner(command: &str) -> String {
+    format!("stepclaw {command} (process {})", std::process::id())
 }
 
 /// Where tools work: the flag, else the configured workspace, made if it is missing.
@@ -77,6 +107,11 @@ fn working_directory(
             Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display()))
         });
     }
+    workspace(config, paths)
+}
+
+/// The configured workspace, made if it is missing.
+pub(super) fn workspace(config: &Config, paths: &config::Paths) -> Result<PathBuf, Failed> {
     let dir = config::workspace(config, paths, &config::process_env);
     // The workspace may be anybody's; the state around it is its owner's alone.
     create_private(&paths.state)?;
@@ -127,9 +162,10 @@ fn steer_from_stdin(report: impl Fn(Report) -> bool + Send + 'static) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
             line.clear();
             if !report(Report::Line(text)) {
-                break;
+                return;
             }
         }
+        report(Report::LinesEnd);
     };
     let _ = std::thread::Builder::new().name("stdin".into()).stack_size(256 * 1024).spawn(read);
 }
@@ -149,18 +185,27 @@ fn open_journal(path: &Path) -> Result<Journal, Failed> {
 const SELF_HOSTED_MS: u64 = 300_000;
 
 fn setup(args: &AgentArgs, config: &Config, model: &Resolved) -> Setup {
-    let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
-    if model.self_hosted() {
-        setup.limits.first_event_ms = SELF_HOSTED_MS;
-        setup.limits.idle_ms = SELF_HOSTED_MS;
-    }
-    if let Some(seconds) = args.timeout.or(config.agent.timeout_seconds) {
+    let mut setup = setup_of(config, model);
+    if let Some(seconds) = args.timeout {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
     setup
 }
 
-fn outfit(
+/// Options of every run, by config and model.
+pub(super) fn setup_of(config: &Config, model: &Resolved) -> Setup {
+    let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
+    if model.self_hosted() {
+        setup.limits.first_event_ms = SELF_HOSTED_MS;
+        setup.limits.idle_ms = SELF_HOSTED_MS;
+    }
+    if let Some(seconds) = config.agent.timeout_seconds {
+        setup.limits.budget_ms = seconds.saturating_mul(1_000);
+    }
+    setup
+}
+
+pub(super) fn outfit(
     config: &Config,
     model: &Resolved,
     cwd: PathBuf,

@@ -27,8 +27,12 @@ pub struct Cli {
 pub enum Command {
     /// Send one message to the agent and wait for its answer
     Agent(AgentArgs),
-    /// Look at conversations
+    /// Serve many conversations at once
+    Gateway(GatewayArgs),
+    /// Look at conversations, begin them anew, delete them
     Sessions(SessionsArgs),
+    /// Look at runs: how each ended, and what it waited for
+    Runs(RunsArgs),
     /// Look at the configuration
     Config(ConfigArgs),
     /// Replay a journal through the engine and compare the transcript byte by byte
@@ -85,6 +89,26 @@ pub struct AgentArgs {
     pub run_id: Option<String>,
 }
 
+/// Arguments of `gateway`.
+#[derive(Args, Debug)]
+pub struct GatewayArgs {
+    /// Speak the gateway's frames over standard input and output, one JSON object a line
+    #[arg(long)]
+    pub stdio: bool,
+    /// The agent whose conversations are served
+    #[arg(long, value_name = "ID", default_value = "main")]
+    pub agent: String,
+    /// The model, as PROVIDER/MODEL; else the configured one, else offline/scripted
+    #[arg(long, value_name = "P/M")]
+    pub model: Option<String>,
+    /// Stop a run after so many seconds, where its request does not say; 0 for no limit
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Most runs at once in the lane main; else as agents.defaults.maxConcurrent says
+    #[arg(long, value_name = "N")]
+    pub max_concurrent: Option<u16>,
+}
+
 /// Arguments of `sessions`.
 #[derive(Args, Debug)]
 pub struct SessionsArgs {
@@ -123,6 +147,75 @@ pub enum SessionsCommand {
         /// Where to; else standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+    },
+    /// Begin a conversation anew: what was said stays stored and leaves the context
+    Reset {
+        /// Its key
+        key: String,
+        /// The reason that is noted
+        #[arg(long, value_enum, default_value_t = Reason::Reset)]
+        reason: Reason,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a conversation with all that was said; that its runs ran stays known
+    Delete {
+        /// Its key
+        key: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Why a conversation begins anew.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// As `/new`
+    New,
+    /// As `/reset`
+    Reset,
+}
+
+/// Arguments of `runs`.
+#[derive(Args, Debug)]
+pub struct RunsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RunsCommand,
+}
+
+/// The commands of `runs`.
+#[derive(Subcommand, Debug)]
+pub enum RunsCommand {
+    /// List runs, the latest first
+    List {
+        /// Only this agent's
+        #[arg(long, value_name = "ID")]
+        agent: Option<String>,
+        /// Only this conversation's
+        #[arg(long, value_name = "KEY")]
+        session_key: Option<String>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20,
+              value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one run: how it waited, when it did what, and how it ended
+    Show {
+        /// Its id, or the beginning of it: six characters at least
+        #[arg(value_name = "RUNID")]
+        run: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

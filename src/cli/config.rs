@@ -3,6 +3,7 @@
 use super::args::{ConfigArgs, ConfigCommand};
 use super::{Done, Failed, OK, USAGE, print_all};
 use crate::config::{Config, Paths, load, paths, process_env, show};
+use crate::model::catalog;
 
 /// The paths and the config, as every command starts.
 pub(super) fn loaded() -> Result<(Paths, Config), Failed> {
@@ -28,7 +29,12 @@ pub(super) fn run(args: &ConfigArgs) -> Done {
                 let text = format!("{}: no such file; the defaults apply\n", path.display());
                 return if file.is_some() { Err(usage(text)) } else { print_all(text.as_bytes()) };
             }
-            load(path, &process_env).map_err(|e| usage(e.to_string()))?;
+            let config = load(path, &process_env).map_err(|e| usage(e.to_string()))?;
+            // The file is right; what this environment lacks is for whoever uses the model.
+            let primary = config.agent.model.as_deref();
+            if let Some(Err(error)) = primary.map(|name| catalog::resolve(&config, name)) {
+                eprintln!("stepclaw: the primary model cannot be used here: {error}");
+            }
             print_all(format!("{}: fine\n", path.display()).as_bytes())?;
             Ok(OK)
         }

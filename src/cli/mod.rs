@@ -2,11 +2,17 @@
 
 mod agent;
 mod args;
+mod change;
 mod config;
+mod course;
 mod export;
+mod gateway;
 mod replay;
+mod runs;
 mod screen;
 mod sessions;
+mod talk;
+mod words;
 mod zone;
 
 use args::{Cli, Command};
@@ -64,7 +70,9 @@ pub fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Agent(args) => agent::run(args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Sessions(args) => sessions::run(&args),
+        Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => completions(shell),

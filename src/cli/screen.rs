@@ -1,11 +1,14 @@
 //! What is shown while a run goes on: streamed text and tool calls on a terminal, whole messages
 //! on a pipe, one object with `--json`.
 
+use crate::base::{RunId, SessionId};
+use crate::engine::sessions::{self, Key};
 use crate::engine::{Cause, Event, Fault, Outcome, Termination, Unstarted, Who};
 use crate::model::catalog::Resolved;
-use crate::reactor::{Ids, Observer, View};
+use crate::reactor::{At, Observer, View};
 use crate::transcript::{Block, Check, Delta, OpenCall, Usage};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
@@ -45,6 +48,14 @@ pub(super) struct Screen {
     tools: Vec<Value>,
     usage: Usage,
     failure: Option<String>,
+    /// What went wrong on our side.
+    fault: Option<String>,
+    /// How runs ended.
+    ends: BTreeMap<RunId, Termination>,
+    /// What a command waits for, under the name that its run would have had.
+    awaited: Option<RunId>,
+    session: Option<SessionId>,
+    signals: u32,
     started: Instant,
 }
 
@@ -57,8 +68,57 @@ impl Screen {
             tools: Vec::new(),
             usage: Usage::default(),
             failure: None,
+            fault: None,
+            ends: BTreeMap::new(),
+            awaited: None,
+            session: None,
+            signals: 0,
             started: Instant::now(),
         }
+    }
+
+    /// How a run ended, if it has.
+    pub fn ended(&self, run: &RunId) -> Option<Termination> {
+        self.ends.get(run).cloned()
+    }
+
+    /// A run, or what stands for one, is over.
+    pub fn end(&mut self, run: RunId, termination: Termination) {
+        self.ends.insert(run, termination);
+    }
+
+    /// A command is under way; it has no run, but is waited for like one.
+    pub fn awaits(&mut self, run: RunId) {
+        self.awaited = Some(run);
+    }
+
+    fn settled(&mut self, text: &str) {
+        self.line(text);
+        if let Some(run) = self.awaited.take() {
+            self.end(run, Termination::Completed { cut: false });
+        }
+    }
+
+    /// One more signal; how many there were.
+    pub fn signalled(&mut self) -> u32 {
+        self.signals += 1;
+        self.signals
+    }
+
+    /// A line that answers a command.
+    pub fn line(&mut self, text: &str) {
+        self.end_line();
+        if self.style == Style::Json {
+            self.payloads.push(text.to_owned());
+        } else {
+            Screen::out(&(printable(text) + "\n"));
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.end_line();
+        // One write a line: several programs may share the stream.
+        let _ = std::io::stderr().write_all(format!("stepclaw: {text}\n").as_bytes());
     }
 
     fn out(text: &str) {
@@ -152,19 +212,12 @@ impl Screen {
     }
 
     /// The last words.
-    pub fn finish(
-        &mut self,
-        termination: &Termination,
-        fault: Option<&str>,
-        key: &str,
-        ids: Ids,
-        model: &Resolved,
-    ) {
+    pub fn finish(&mut self, termination: &Termination, run: &RunId, key: &str, model: &Resolved) {
         self.end_line();
-        let error = last_words(termination, self.failure.as_deref(), fault);
+        let error = last_words(termination, self.failure.as_deref(), self.fault.as_deref());
         if self.style != Style::Json {
             if let Some(text) = error {
-                self.notice(&text);
+                self.say(&text);
             }
             return;
         }
@@ -177,7 +230,7 @@ impl Screen {
             self.payloads.iter().map(|text| json!({"text": text, "mediaUrl": null})).collect();
         let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let value = json!({
-            "runId": ids.run, "sessionKey": key, "sessionId": ids.session, "status": status,
+            "runId": run, "sessionKey": key, "sessionId": self.session, "status": status,
             "termination": termination, "error": error,
             "result": {
                 "payloads": payloads,
@@ -194,13 +247,53 @@ impl Screen {
 }
 
 impl Observer for Screen {
-    fn notice(&mut self, text: &str) {
-        self.end_line();
-        // One write a line: several programs may share the stream.
-        let _ = std::io::stderr().write_all(format!("stepclaw: {text}\n").as_bytes());
+    fn notice(&mut self, _: Option<&Key>, text: &str) {
+        self.fault = Some(text.to_owned());
+        self.say(text);
     }
 
-    fn told(&mut self, event: &Event, view: View<'_>) {
+    fn of_sessions(&mut self, event: &sessions::Event) {
+        use sessions::Event as Of;
+        match event {
+            Of::Ended { run, termination, .. } => self.end(run.clone(), termination.clone()),
+            Of::Known(run, outcome) => match &outcome.termination {
+                Some(termination) => {
+                    self.say(&format!("run {run} was done before; it is not done again"));
+                    self.end(run.clone(), termination.clone());
+                }
+                None => self.say(&format!("run {run} is on its way already")),
+            },
+            Of::Conflict(run) => {
+                self.fault = Some(format!("run {run} exists already, for another request"));
+                self.end(run.clone(), Termination::Failed { fault: Fault::Store });
+            }
+            Of::Refused(run, why) => {
+                self.fault = Some(why.to_string());
+                self.end(run.clone(), Termination::Failed { fault: Fault::Store });
+            }
+            Of::Reset(_, Ok(reason)) => {
+                self.settled(&format!("a new beginning ({})", reason.word()))
+            }
+            Of::Set(_, Ok(())) => self.settled("the queue settings are stored"),
+            Of::Deleted(_, Ok(())) => self.settled("the conversation is deleted"),
+            Of::Reset(_, Err(why)) | Of::Set(_, Err(why)) | Of::Deleted(_, Err(why)) => {
+                self.settled(&format!("this could not be done: {why}"));
+            }
+            Of::Waiting(_, ms) => {
+                self.say(&format!("waiting for {} s for a free lane", ms / 1_000))
+            }
+            Of::Stuck(_, what) => self.say(&format!("the run does not get on: {what}")),
+            Of::GivenUp(_, run, attempts) => self.say(&format!(
+                "run {run} was interrupted and is not taken up again after {attempts} attempts"
+            )),
+            Of::Accepted { .. } | Of::Waited { .. } | Of::Drained => {}
+        }
+    }
+
+    fn told(&mut self, at: &At<'_>, event: &Event, view: View<'_>) {
+        if self.session.is_none() {
+            self.session = Some(at.session.clone());
+        }
         let call = |i: u16| view.calls.get(usize::from(i));
         match event {
             Event::MessageUpdate(delta) => self.delta(delta),
@@ -212,7 +305,7 @@ impl Observer for Screen {
             Event::MessageReset => {
                 if self.dangling {
                     self.end_line();
-                    self.notice("the answer broke off; what was shown of it is void");
+                    self.say("the answer broke off; what was shown of it is void");
                 }
             }
             Event::Retry { attempt, max, delay_ms, failure } => {
@@ -221,9 +314,9 @@ impl Observer for Screen {
                     "{}; trying again in {seconds} s ({attempt} of {max})",
                     failure.message
                 );
-                self.notice(&text);
+                self.say(&text);
             }
-            Event::AbortSlow => self.notice("what was aborted is still running; waiting for it"),
+            Event::AbortSlow => self.say("what was aborted is still running; waiting for it"),
             Event::Accepted
             | Event::AgentStart
             | Event::TurnStart

@@ -1,27 +1,35 @@
-//! `stepclaw sessions`: lists and single conversations. Reads only, and needs no lock.
+//! `stepclaw sessions`: lists and single conversations. What is here reads only and needs no lock;
+//! what writes is in `change.rs`.
 
 use super::args::{Format, SessionsArgs, SessionsCommand};
 use super::export::export;
-use super::{Done, FAILED, Failed, USAGE, print_all};
+use super::words::{count, moment, span, state as run_state, table};
+use super::{Done, FAILED, Failed, USAGE, change, print_all};
 use crate::base::{Millis, SessionKey};
-use crate::store::{Loaded, Reader, RunRow, SessionRow, agent_db};
-use serde_json::json;
+use crate::store::{Loaded, Reader, RunRow, SessionRow, StateLock, agent_db};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
 pub(super) fn run(args: &SessionsArgs) -> Done {
-    let (paths, _) = super::config::loaded()?;
+    let (paths, config) = super::config::loaded()?;
     match &args.command {
         SessionsCommand::List { json, agent } => list(&paths.state, *json, agent.as_deref()),
         SessionsCommand::Show { key, json } => show(&paths.state, key, *json),
         SessionsCommand::Export { key, format, output } => {
             write_out(&paths.state, key, *format, output.as_deref())
         }
+        SessionsCommand::Reset { key, reason, json } => {
+            change::reset(&paths.state, &config, key, *reason, *json)
+        }
+        SessionsCommand::Delete { key, yes, json } => {
+            change::delete(&paths.state, &config, key, *yes, *json)
+        }
     }
 }
 
 /// The agents that have a database.
-fn agents(state: &Path) -> Vec<String> {
+pub(super) fn agents(state: &Path) -> Vec<String> {
     let Ok(dir) = std::fs::read_dir(state.join("agents")) else { return vec![] };
     let mut names: Vec<String> =
         dir.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -37,26 +45,74 @@ fn list(state: &Path, as_json: bool, only: Option<&str>) -> Done {
         }
     }
     rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.key.cmp(&b.key)));
+    let lived = StateLock::owner(state).is_some();
     if as_json {
-        let value = json!({"count": rows.len(), "sessions": rows});
+        let sessions: Vec<Value> = rows.iter().map(|row| object(row, lived)).collect();
+        let value = json!({"count": rows.len(), "sessions": sessions});
         return print_all(format!("{value:#}\n").as_bytes());
     }
     if rows.is_empty() {
         return print_all(b"No conversations yet. Start one: stepclaw agent -m \"list\"\n");
     }
-    let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0).max(3);
-    let mut text = format!("{:width$}  {:>7}  {:16}  STATE\n", "KEY", "ENTRIES", "CHANGED");
-    for row in &rows {
-        let state = row.active_run.as_deref().map_or("idle".to_owned(), |r| format!("run {r}"));
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>7}  {:16}  {state}",
-            row.key,
-            row.entries,
-            local(row.updated_at, "%Y-%m-%d %H:%M")
-        );
+    let mut lines = vec![["KEY", "ENTRIES", "CHANGED", "STATE"].map(str::to_owned)];
+    lines.extend(rows.iter().map(|row| {
+        let changed = local(row.updated_at, "%Y-%m-%d %H:%M");
+        [row.key.clone(), row.entries.to_string(), changed, Stand::of(row, lived).words(row)]
+    }));
+    print_all(super::visible(&table("<><<", &lines)).as_bytes())
+}
+
+/// How a conversation stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stand {
+    /// Nothing goes on.
+    Idle,
+    /// A run writes.
+    Running,
+    /// Its run's process has died; the next one closes it.
+    Interrupted,
+    /// Its run was stopped by a restart and is closed; it is taken up again.
+    Resumable,
+}
+
+impl Stand {
+    /// `lived`: a process has the state directory. Without one, no run lives.
+    fn of(row: &SessionRow, lived: bool) -> Stand {
+        match (&row.active_run, lived) {
+            (Some(_), true) => Stand::Running,
+            (Some(_), false) => Stand::Interrupted,
+            (None, _) if row.interrupted => Stand::Resumable,
+            (None, _) => Stand::Idle,
+        }
     }
-    print_all(text.as_bytes())
+
+    fn name(self) -> &'static str {
+        match self {
+            Stand::Idle => "idle",
+            Stand::Running => "running",
+            Stand::Interrupted => "interrupted",
+            Stand::Resumable => "resumable",
+        }
+    }
+
+    fn words(self, row: &SessionRow) -> String {
+        let run = row.active_run.as_deref().unwrap_or_default();
+        match self {
+            Stand::Idle => "idle".to_owned(),
+            Stand::Running => format!("run {run}"),
+            Stand::Interrupted => format!("interrupted: run {run}"),
+            Stand::Resumable => "interrupted: to be taken up again".to_owned(),
+        }
+    }
+}
+
+/// A conversation for programs.
+fn object(row: &SessionRow, lived: bool) -> Value {
+    let mut value = serde_json::to_value(row).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(Stand::of(row, lived).name()));
+    }
+    value
 }
 
 /// A time for people, in their zone.
@@ -81,43 +137,54 @@ fn find(state: &Path, key: &str) -> Result<(Reader, Loaded, SessionRow), Failed>
 fn show(state: &Path, key: &str, as_json: bool) -> Done {
     let (reader, loaded, row) = find(state, key)?;
     let runs = reader.runs(&row.session_id)?;
+    let lived = StateLock::owner(state).is_some();
     if as_json {
         let value = json!({
-            "session": row, "runs": runs, "waiting": loaded.queue.len(),
+            "session": object(&row, lived), "runs": runs, "waiting": loaded.waiting,
             "openCalls": loaded.calls.len(), "entries": loaded.branch,
         });
         return print_all(format!("{value:#}\n").as_bytes());
     }
-    let mut text = String::new();
-    let _ = writeln!(text, "key       {}", row.key);
-    let _ = writeln!(text, "session   {} (revision {})", row.session_id, row.revision);
-    let _ = writeln!(text, "works in  {}", row.cwd);
-    let _ = writeln!(text, "made      {}", local(row.created_at, "%Y-%m-%d %H:%M:%S %Z"));
-    let _ = writeln!(text, "changed   {}", local(row.updated_at, "%Y-%m-%d %H:%M:%S %Z"));
-    let _ = writeln!(
-        text,
-        "entries   {}; {} waiting, {} open calls\n",
-        row.entries,
-        loaded.queue.len(),
-        loaded.calls.len()
-    );
-    let _ = writeln!(text, "runs, the latest first:");
-    for run in runs.iter().take(20) {
-        let _ = writeln!(text, "  {}", run_line(run));
+    let time = |at| local(at, "%Y-%m-%d %H:%M:%S %Z");
+    let line = |name: &str, what: String| [name.to_owned(), what];
+    let calls = loaded.calls.len() as u64;
+    let open = format!("{} waiting, {}", loaded.waiting, count(calls, "open call", "open calls"));
+    let mut lines = vec![
+        line("key", row.key.clone()),
+        line("session", format!("{} (revision {})", row.session_id, row.revision)),
+        line("state", Stand::of(&row, lived).words(&row)),
+        line("works in", row.cwd.clone()),
+        line("belongs to", row.parent_key.clone().unwrap_or_default()),
+        line("queue", row.queue_settings.clone().unwrap_or_default()),
+        line("made", time(row.created_at)),
+        line("began", time(row.started_at)),
+        line("last spoken", time(row.interaction_at)),
+        line("changed", time(row.updated_at)),
+        line("entries", format!("{}; {open}", row.entries)),
+    ];
+    lines.retain(|[_, what]| !what.is_empty());
+    let mut text = table("<<", &lines);
+    text.push_str("\nruns, the latest first:\n");
+    let shown: Vec<[String; 4]> =
+        runs.iter().take(RUNS_SHOWN).map(|run| run_line(run, lived)).collect();
+    text.push_str(&table("<<<<", &shown));
+    if runs.len() > RUNS_SHOWN {
+        let _ =
+            writeln!(text, "  (of {}; stepclaw runs list --session-key {})", runs.len(), row.key);
     }
-    print_all(text.as_bytes())
+    print_all(super::visible(&text).as_bytes())
 }
 
-fn run_line(run: &RunRow) -> String {
-    let start = local(run.accepted_at, "%Y-%m-%d %H:%M:%S");
-    match (&run.termination, run.ended_at) {
-        (Some(termination), Some(ended)) => {
-            let how = serde_json::to_value(termination).unwrap_or_default();
-            let kind = how["kind"].as_str().unwrap_or("ended").to_owned();
-            format!("{start}  {}  {kind} after {} ms", run.run_id, ended.since(run.accepted_at))
-        }
-        _ => format!("{start}  {}  not ended", run.run_id),
-    }
+/// Most runs that are shown with a conversation.
+const RUNS_SHOWN: usize = 20;
+
+fn run_line(run: &RunRow, lived: bool) -> [String; 4] {
+    let how = run_state(run, lived);
+    let how = match run.ended_at {
+        Some(at) => format!("{how} after {}", span(at.since(run.accepted_at))),
+        None => how,
+    };
+    [String::new(), moment(run.accepted_at), run.run_id.clone(), how]
 }
 
 fn write_out(state: &Path, key: &str, format: Format, output: Option<&Path>) -> Done {

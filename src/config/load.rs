@@ -85,6 +85,10 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config,
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
+    // Opening a pipe would wait for somebody to write into it.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
     let file = std::fs::File::open(path)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

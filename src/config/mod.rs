@@ -1,5 +1,6 @@
 //! The config file: shapes and errors (pure), loading (edge) (spec/config.md).
 
+mod end;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod fuzz;
 mod keys;

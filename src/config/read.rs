@@ -154,17 +154,35 @@ fn distance(a: &str, b: &str) -> usize {
 pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
     const KEYS: &[&str] = &["models", "agents", "tools", "store", "$schema"];
     let mut config = Config::default();
+    let mut primary = None;
     for (key, at) in (At { node: root, path: Vec::new() }).fields()? {
         match key {
             "$schema" => {}
             "models" => config.providers = models(&at, env)?,
-            "agents" => agents(&at, env, &mut config)?,
+            "agents" => primary = agents(&at, env, &mut config)?,
             "tools" => tools(&at, &mut config)?,
             "store" => store(&at, &mut config)?,
             _ => return at.unknown(KEYS, keys::TOP),
         }
     }
+    if let Some(at) = primary {
+        served(&at, &config)?;
+    }
     Ok(config)
+}
+
+/// The primary model has to be one of those that are configured, or the built-in one. Whether its
+/// provider's variables are set is for whoever uses it.
+fn served(at: &At<'_>, config: &Config) -> Read<()> {
+    let name = at.text()?;
+    let is = |p: &Provider, m: &Model| {
+        name.split_once('/').is_some_and(|(provider, id)| p.id == provider && m.id == id)
+    };
+    let there = config.providers.iter().any(|p| p.models.iter().any(|m| is(p, m)));
+    if there || name == crate::model::catalog::SCRIPTED {
+        return Ok(());
+    }
+    at.bad(format!("there is no model {name:?}; {}", crate::model::catalog::known(config)))
 }
 
 fn models(at: &At<'_>, env: Env<'_>) -> Read<Vec<Provider>> {
@@ -218,13 +236,41 @@ fn provider(id: &str, at: &At<'_>, env: Env<'_>) -> Read<Provider> {
 
 fn address(at: &At<'_>, env: Env<'_>) -> Read<Deferred> {
     let url = at.deferred(env)?;
-    if let Ok(text) = url.get() {
-        let text = text.expose();
-        if !text.starts_with("http://") && !text.starts_with("https://") {
-            return at.bad("expected an address that begins with http:// or https://");
-        }
+    if let Ok(text) = url.get()
+        && let Err(wrong) = address_fault(text.expose())
+    {
+        return at.bad(wrong);
     }
     Ok(url)
+}
+
+/// What is wrong with an address. The words do not repeat it: it may hold a password.
+fn address_fault(text: &str) -> Result<(), &'static str> {
+    let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
+        return Err("expected an address that begins with http:// or https://");
+    };
+    if !text.chars().all(|c| c.is_ascii_graphic()) {
+        return Err("an address has no blanks and only ASCII characters");
+    }
+    let server = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let server = server.rsplit('@').next().unwrap_or_default();
+    // The colons of an IPv6 address are inside its brackets.
+    let (host, port) = match server.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((host, port)) => (host, Some(port)),
+        None => (server, None),
+    };
+    let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    let good = match bracketed {
+        Some(inside) => inside.parse::<core::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['[', ']', ':', '\\', '<', '>', '"', '{', '}']),
+    };
+    if !good {
+        return Err("the address names no server");
+    }
+    if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
+        return Err("the port has to be a number from 1 to 65535");
+    }
+    Ok(())
 }
 
 fn protocol(at: &At<'_>) -> Read<()> {
@@ -371,14 +417,20 @@ fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
     Ok(())
 }
 
-fn agents(at: &At<'_>, env: Env<'_>, config: &mut Config) -> Read<()> {
+/// Reads `agents`; gives back where the primary model is named.
+fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<'n>>> {
+    let mut primary = None;
     for (key, at) in at.fields()? {
         if key != "defaults" {
             return at.unknown(&["defaults"], keys::AGENTS);
         }
         for (key, at) in at.fields()? {
             match key {
-                "model" => config.agent.model = Some(model_ref(&at)?),
+                "model" => {
+                    let found = model_ref(&at)?;
+                    config.agent.model = Some(found.text()?.to_owned());
+                    primary = Some(found);
+                }
                 "workspace" => config.agent.workspace = Some(at.expanded(env)?),
                 "timeoutSeconds" => config.agent.timeout_seconds = Some(at.count()?),
                 _ => {
@@ -388,19 +440,17 @@ fn agents(at: &At<'_>, env: Env<'_>, config: &mut Config) -> Read<()> {
             }
         }
     }
-    Ok(())
+    Ok(primary)
 }
 
 /// A model as `provider/model`, or as `{primary, fallbacks}` without fallbacks.
-fn model_ref(at: &At<'_>) -> Read<String> {
-    let text = |at: &At<'_>| match at.text()? {
-        name if name.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
-            Ok(name.to_owned())
-        }
+fn model_ref<'n>(at: &At<'n>) -> Read<At<'n>> {
+    let named = |at: At<'n>| match at.text()? {
+        name if name.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => Ok(at),
         _ => at.bad("expected \"provider/model\""),
     };
     if matches!(at.node, Node::Text(_)) {
-        return text(at);
+        return named(At { node: at.node, path: at.path.clone() });
     }
     if !matches!(at.node, Node::Object(_)) {
         return at.wrong("\"provider/model\" or {primary: \"provider/model\"}");
@@ -408,7 +458,7 @@ fn model_ref(at: &At<'_>) -> Read<String> {
     let mut primary = None;
     for (key, at) in at.fields()? {
         match key {
-            "primary" => primary = Some(text(&at)?),
+            "primary" => primary = Some(named(at)?),
             "fallbacks" if at.items()?.is_empty() => {}
             "fallbacks" => return at.bad("is not supported yet, unless it is empty"),
             _ => return at.unknown(&["primary", "fallbacks"], &["timeoutMs"]),

@@ -135,6 +135,18 @@ fn errors_name_path_and_place() {
             "begins with http:// or https://",
         ),
         (
+            "{ models: { providers: { a: { baseUrl: 'http://:80/v1' } } } }",
+            1,
+            40,
+            "models.providers.a.baseUrl: the address names no server",
+        ),
+        (
+            "{ agents: { defaults: { model: { primary: 'a/b' } } } }",
+            1,
+            43,
+            "there is no model \"a/b\"; configured: offline/scripted",
+        ),
+        (
             "{ models: { providers: { a: { baseUrl: 'http://h', api: 'ollama' } } } }",
             1,
             57,
@@ -155,6 +167,58 @@ fn errors_name_path_and_place() {
         assert!(error.message.contains(words), "{text}: {error}");
         assert_eq!((error.line, error.column), (line, column), "{text}: {error}");
     }
+}
+
+/// C4: an address has a server, and a port that can be one.
+#[test]
+fn addresses_are_read() {
+    let wrong = |url: &str| {
+        let text = format!("{{ models: {{ providers: {{ a: {{ baseUrl: '{url}' }} }} }} }}");
+        parse(&text, &env).err().map(|error| error.message)
+    };
+    for url in [
+        "http://h",
+        "https://api.example.com/v1",
+        "http://127.0.0.1:8080/v1/",
+        "http://[::1]:8080/v1",
+        "http://u:p@h:1/v1?k=v",
+        "http://[::1]",
+    ] {
+        assert_eq!(wrong(url), None, "{url}");
+    }
+    for url in [
+        "http://",
+        "http:///v1",
+        "http://:8080",
+        "http://h:x",
+        "http://h:0",
+        "http://h:65536",
+        "http://h:/v1",
+        "http://[::1",
+        "http://[x]:1",
+        "http://a b/v1",
+        "http://münchen/v1",
+        "http://http://h/v1",
+    ] {
+        assert!(wrong(url).is_some(), "{url}");
+    }
+    assert!(!wrong("http://u:pw@/v1").unwrap().contains("pw"));
+}
+
+/// C4, C8: the primary model is one that there is; what its provider lacks is not asked here.
+#[test]
+fn the_primary_model_is_there() {
+    let with = |model: &str| {
+        let text = format!(
+            "{{ agents: {{ defaults: {{ model: '{model}' }} }}, models: {{ providers: {{ \
+             a: {{ baseUrl: '${{NOPE}}', models: [{{ id: 'x/y' }}] }} }} }} }}"
+        );
+        parse(&text, &env).map(|config| config.agent.model)
+    };
+    assert_eq!(with("a/x/y").unwrap().as_deref(), Some("a/x/y"));
+    assert_eq!(with("offline/scripted").unwrap().as_deref(), Some("offline/scripted"));
+    let error = with("a/x").unwrap_err();
+    assert!(error.message.contains("configured: a/x/y, offline/scripted"), "{error}");
 }
 
 /// C8: a variable that is missing does no harm until its provider is used.

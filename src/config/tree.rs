@@ -4,6 +4,8 @@
 //! positions; when an error needs one, the text is read again along the value's path, and the
 //! parser is made to fail just there.
 
+use super::end;
+use json5::ErrorCode;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -66,17 +68,30 @@ pub(super) fn place(text: &str, path: &[Step], key: bool) -> Place {
 }
 
 fn shown(text: &str, error: &json5::Error) -> (Place, String) {
-    let place = match error.position() {
-        Some(at) => (at.line + 1, at.column + 1),
-        // Errors at the end of the text carry no position.
-        None => {
-            let line = text.lines().count().max(1);
-            (line, text.lines().last().map_or(0, |last| last.chars().count()) + 1)
-        }
-    };
     let all = error.to_string();
-    let suffix = error.position().map(|at| format!(" at {at}")).unwrap_or_default();
-    (place, all.strip_suffix(suffix.as_str()).unwrap_or(&all).to_owned())
+    if error.code().is_some_and(at_the_end) {
+        // What the parser gives as the place of such an error, if any, is where a value began.
+        return (end::place(text), end::missing(text));
+    }
+    let Some(at) = error.position() else { return (end::place(text), all) };
+    let suffix = format!(" at {at}");
+    ((at.line + 1, at.column + 1), all.strip_suffix(suffix.as_str()).unwrap_or(&all).to_owned())
+}
+
+fn at_the_end(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EofParsingArray
+            | ErrorCode::EofParsingBool
+            | ErrorCode::EofParsingComment
+            | ErrorCode::EofParsingEscapeSequence
+            | ErrorCode::EofParsingIdentifier
+            | ErrorCode::EofParsingNull
+            | ErrorCode::EofParsingNumber
+            | ErrorCode::EofParsingObject
+            | ErrorCode::EofParsingString
+            | ErrorCode::EofParsingValue
+    )
 }
 
 fn too_deep() -> String {
@@ -277,5 +292,10 @@ mod tests {
         assert!(place(&"[".repeat(100)).1.contains("nested"));
         assert!(place(&"[".repeat(100_000)).1.contains("nested"));
         assert_eq!(place("").0, (1, 1));
+        let (at, message) = place("{\n a: { b: [1,\n");
+        assert_eq!(at, (2, 13));
+        assert!(message.contains("the [ of line 2, column 10 has no ]"), "{message}");
+        assert!(place("{ a: 'x").1.contains("the text of line 1, column 6 has no '"));
+        assert!(place("{ a: tru").1.contains("the { of line 1, column 1 has no }"));
     }
 }

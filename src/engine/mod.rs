@@ -12,6 +12,7 @@
 //!                         ... any phase -> Settling -> Ended
 //! ```
 
+pub mod answer;
 pub mod batch;
 mod close;
 pub mod command;

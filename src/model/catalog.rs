@@ -133,7 +133,7 @@ fn served(name: &str, provider: &Provider, model: &Model) -> Result<Resolved, Mi
 }
 
 /// What there is, for an error.
-fn known(config: &Config) -> String {
+pub(crate) fn known(config: &Config) -> String {
     let mut names: Vec<String> = config
         .providers
         .iter()

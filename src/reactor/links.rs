@@ -1,18 +1,22 @@
 //! What a seat needs of the world around it: store, workers, clock, journal, observers.
 
+use super::ReactorError;
 use super::clock::Clock;
 use super::crew::Crew;
 use super::journal::Journal;
-use crate::base::OpId;
+use super::seat::Address;
+use crate::base::{OpId, RunId, SessionId};
+use crate::engine::sessions::{self, Key};
 use crate::engine::{Event, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::http::Pool;
-use crate::store::{Answer, Synchronous, Worker};
+use crate::store::{Answer, Job, Synchronous, Worker};
 use crate::tools::ToolSpec;
 use crate::tools::run::FileOrder;
 use crate::transcript::OpenCall;
 use crossbeam_channel::Sender;
 use mio::Waker;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,13 +53,32 @@ pub enum Report {
     /// The store answered.
     Store(Answer),
     /// A model's stream moved.
-    Model(OpId, ModelEvent),
+    Model(Address, OpId, ModelEvent),
     /// A model call could not be started.
-    Failed(OpId, reply::Input),
+    Failed(Address, OpId, reply::Input),
     /// A tool moved.
-    Tool(OpId, batch::Input),
-    /// A line was typed.
+    Tool(Address, OpId, batch::Input),
+    /// A line was read from standard input.
     Line(String),
+    /// Standard input has ended.
+    LinesEnd,
+}
+
+/// Whose answer the store gives.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Owner {
+    /// A seat's commit.
+    Seat(u32),
+    /// An act of the sessions that is answered in the same words.
+    Act(OpId),
+    /// A session is being loaded.
+    Load(OpId, Key),
+    /// A loaded session is being made whole.
+    Settle(OpId),
+    /// The start.
+    Boot,
+    /// What nobody waits for.
+    Nobody,
 }
 
 /// What an observer may look at beside an event.
@@ -65,13 +88,28 @@ pub struct View<'a> {
     pub calls: &'a [OpenCall],
 }
 
+/// Whose event it is.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The conversation.
+    pub key: &'a Key,
+    /// The run.
+    pub run: &'a RunId,
+    /// The session.
+    pub session: &'a SessionId,
+}
+
 /// Somebody who is told what happens, after it was committed.
 pub trait Observer {
-    /// One event.
-    fn told(&mut self, event: &Event, view: View<'_>);
+    /// One event of a run.
+    fn told(&mut self, at: &At<'_>, event: &Event, view: View<'_>);
 
-    /// Something that a person should know beside the events: a repair, damage, a refusal.
-    fn notice(&mut self, text: &str);
+    /// One event of the sessions: acceptance, ends, waits.
+    fn of_sessions(&mut self, event: &sessions::Event);
+
+    /// Something that a person should know beside the events: a repair, damage, a refusal. For a
+    /// conversation, where it is about one.
+    fn notice(&mut self, key: Option<&Key>, text: &str);
 }
 
 /// The links of a seat.
@@ -85,6 +123,7 @@ pub(super) struct Links {
     sender: Sender<Report>,
     waker: Arc<Waker>,
     tickets: u64,
+    owed: BTreeMap<u64, Owner>,
 }
 
 impl Links {
@@ -99,13 +138,28 @@ impl Links {
             sender,
             waker,
             tickets: 0,
+            owed: BTreeMap::new(),
         }
     }
 
-    /// A ticket for the store.
-    pub fn ticket(&mut self) -> u64 {
+    /// A ticket for the store, and whose answer comes with it.
+    pub fn ticket(&mut self, owner: Owner) -> u64 {
         self.tickets += 1;
+        self.owed.insert(self.tickets, owner);
         self.tickets
+    }
+
+    /// Whose answer it is.
+    pub fn owner(&mut self, ticket: u64) -> Owner {
+        self.owed.remove(&ticket).unwrap_or(Owner::Nobody)
+    }
+
+    /// Hands a job to the store.
+    ///
+    /// # Errors
+    /// The store has ended.
+    pub fn send(&self, job: Job) -> Result<(), ReactorError> {
+        if self.store.send(job) { Ok(()) } else { Err(ReactorError::StoreGone) }
     }
 
     /// Where workers report.

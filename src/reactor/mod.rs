@@ -1,27 +1,39 @@
 //! The edge: a `mio` loop that does I/O and decides nothing. It commits `append`, then sends
 //! `tell`, then starts `act`; workers answer through a channel and wake it.
 
+mod acts;
 mod clock;
 mod crew;
+mod desk;
+mod history;
 pub mod journal;
 mod links;
+mod phases;
 mod seat;
 mod settle;
+mod stored;
 mod workers;
 pub mod zone;
 
 pub use clock::Clock;
-pub use links::{Observer, Outfit, Report, View};
-pub use seat::{Ids, Submission};
+pub use clock::entropy;
+pub use links::{At, Observer, Outfit, Report, View};
+pub use seat::Address;
+pub use stored::{plain, request};
 
-use crate::engine::{Cause, Input, QueueKind, Termination};
+use crate::base::{Millis, MsgId, OpId, RunId};
+use crate::engine::sessions::{Input, Key, Options, Sessions};
+use crate::engine::{Input as RunInput, Setup};
 use crate::model::catalog::Resolved;
-use crate::store::{Answer, Job, StoreError, Worker};
+use crate::store::{Job, StoreError, Worker};
+use crate::transcript::User;
 use crossbeam_channel::{Receiver, bounded};
-use links::Links;
+use links::{Links, Owner};
 use mio::{Events, Interest, Poll, Token, Waker};
 use seat::Seat;
+use settle::Whole;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,12 +59,6 @@ pub enum ReactorError {
     /// The journal cannot be written.
     #[error("the journal cannot be written: {0}")]
     Journal(std::io::Error),
-    /// The fence refused what makes the session whole.
-    #[error("the session could not be made whole: {0}")]
-    Refused(crate::engine::FenceRefusal),
-    /// A run ended before what it had made was stored: the session must be opened again.
-    #[error("the session has to be opened again after a failed commit")]
-    Spoiled,
     /// The store's worker has ended.
     #[error("the store has stopped")]
     StoreGone,
@@ -62,24 +68,70 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> ReactorError {
     move |source| ReactorError::System { what, source }
 }
 
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Somebody stops what runs.
+    Interrupt,
+    /// The process is to end, and to be started again later.
+    Terminate,
+}
+
+/// What a loop is made for.
+#[derive(Debug)]
+pub struct Plan {
+    /// How sessions are treated.
+    pub options: Options,
+    /// Options of every run.
+    pub setup: Setup,
+    /// A process for one conversation leaves all others as they are.
+    pub only: Option<Key>,
+}
+
 /// The loop and everything it owns.
 pub struct Reactor {
     poll: Poll,
     events: Events,
     signals: signal_hook_mio::v1_0::Signals,
+    signalled: Vec<i32>,
     reports: Receiver<Report>,
     links: Links,
-    seat: Seat,
-    stops: u32,
+    model: Resolved,
+    setup: Setup,
+    only: Option<Key>,
+    sessions: Sessions,
+    decisions: VecDeque<Input>,
+    deciding: bool,
+    ready: bool,
+    seats: BTreeMap<u32, Seat>,
+    by_key: BTreeMap<Key, u32>,
+    next_seat: u32,
+    /// When seats want to be woken.
+    dues: BTreeSet<(Millis, u32)>,
+    due_of: BTreeMap<u32, Millis>,
+    /// Sessions that are being made whole.
+    settling: BTreeMap<OpId, (Key, Whole)>,
+    /// Resets on their way to the store.
+    resetting: BTreeMap<OpId, Key>,
+    /// Messages of runs that have not ended.
+    bodies: BTreeMap<RunId, (MsgId, Arc<User>)>,
+    lines: VecDeque<Option<String>>,
+    daily_hour: Option<u8>,
+    /// Where the day begins; read only if a reset policy asks for it.
+    zone: jiff::tz::TimeZone,
 }
 
 impl Reactor {
-    /// Opens a session and makes it whole: an interrupted run is closed, durably, before anything
-    /// new begins.
+    /// Opens an agent's database and takes up what the last process left.
     ///
     /// # Errors
     /// What the store or the system says.
-    pub fn open(outfit: Outfit, model: Resolved, key: &str) -> Result<Reactor, ReactorError> {
+    pub fn open(
+        outfit: Outfit,
+        model: Resolved,
+        plan: Plan,
+        observer: &mut dyn Observer,
+    ) -> Result<Reactor, ReactorError> {
         let poll = Poll::new().map_err(system("cannot poll"))?;
         let waker = Waker::new(poll.registry(), WAKE).map_err(system("cannot make a waker"))?;
         let mut signals = signal_hook_mio::v1_0::Signals::new(wanted_signals())
@@ -99,19 +151,41 @@ impl Reactor {
             })?
         };
         let mut links = Links::new(store, sender, waker, outfit);
-        let loaded = load(&mut links, &reports, key)?;
-        let closed = settle::settle(&links, loaded, key, &model, |links, commit| {
-            commit_now(links, &reports, commit)
-        })?;
-        let seat = Seat::new(key, closed, model);
-        let events = Events::with_capacity(64);
-        Ok(Reactor { poll, events, signals, reports, links, seat, stops: 0 })
-    }
-
-    /// The names of what ran.
-    #[must_use]
-    pub fn ids(&self) -> Ids {
-        self.seat.ids()
+        let ticket = links.ticket(Owner::Boot);
+        links.send(Job::Boot(ticket))?;
+        let mut reactor = Reactor {
+            poll,
+            events: Events::with_capacity(64),
+            signals,
+            signalled: vec![],
+            reports,
+            links,
+            model,
+            setup: plan.setup,
+            only: plan.only,
+            decisions: VecDeque::new(),
+            deciding: false,
+            ready: false,
+            seats: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            next_seat: 0,
+            dues: BTreeSet::new(),
+            due_of: BTreeMap::new(),
+            settling: BTreeMap::new(),
+            resetting: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            lines: VecDeque::new(),
+            daily_hour: plan.options.reset.daily_hour,
+            zone: match plan.options.reset.daily_hour {
+                Some(_) => jiff::tz::TimeZone::system(),
+                None => jiff::tz::TimeZone::UTC,
+            },
+            sessions: Sessions::new(plan.options),
+        };
+        while !reactor.ready {
+            reactor.turn(observer)?;
+        }
+        Ok(reactor)
     }
 
     /// A handle for threads that report to this loop.
@@ -120,104 +194,113 @@ impl Reactor {
         move |report| sender.send(report).is_ok() && waker.wake().is_ok()
     }
 
-    /// Starts a run and drives it to its end; gives its termination, and what went wrong on our
-    /// side, if something did.
+    /// The time, as the loop counts it.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.links.clock.now()
+    }
+
+    /// The last local daily hour, where the reset policy has one.
+    #[must_use]
+    pub fn boundary(&self) -> Option<Millis> {
+        let hour = self.daily_hour?;
+        Some(zone::daily_boundary(self.now(), hour, &self.zone))
+    }
+
+    /// The sessions, to look at.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Something happens to the sessions.
     ///
     /// # Errors
     /// When the loop itself cannot go on.
-    pub fn run(
-        &mut self,
-        submission: Submission,
-        observer: &mut dyn Observer,
-    ) -> Result<(Termination, Option<String>), ReactorError> {
-        self.seat.submit(submission, &mut self.links, observer)?;
-        loop {
-            for notice in self.seat.take_notices() {
-                observer.notice(&notice);
-            }
-            if let Some(termination) = self.seat.ended() {
-                return Ok((termination, self.seat.fault()));
-            }
-            self.turn(observer)?;
+    pub fn give(&mut self, input: Input, observer: &mut dyn Observer) -> Result<(), ReactorError> {
+        self.decide(input, observer)
+    }
+
+    /// The next line of standard input, if one has come; `None` inside is its end.
+    pub fn next_line(&mut self) -> Option<Option<String>> {
+        self.lines.pop_front()
+    }
+
+    /// What signals have asked for since the last time.
+    pub fn take_signals(&mut self) -> Vec<Wish> {
+        let wish = |signal: i32| if signal == SIGTERM { Wish::Terminate } else { Wish::Interrupt };
+        std::mem::take(&mut self.signalled).into_iter().map(wish).collect()
+    }
+
+    /// Ends every tool at once: the process is leaving.
+    pub fn kill_all(&mut self) {
+        for seat in self.seats.values_mut() {
+            seat.kill_all();
         }
     }
 
     /// One pass: wait, take what has come, tick.
-    fn turn(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        let due = self.seat.due();
+    ///
+    /// # Errors
+    /// When the loop itself cannot go on.
+    pub fn turn(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {
+        let due = self.due();
         let timeout = due.map(|at| Duration::from_millis(at.since(self.links.clock.now())));
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => {}
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(ReactorError::System { what: "cannot poll", source: e }),
         }
-        let signalled = self.events.iter().any(|e| e.token() == SIGNAL);
-        if signalled {
-            self.on_signals(observer)?;
+        if self.events.iter().any(|e| e.token() == SIGNAL) {
+            self.signalled.extend(self.signals.pending());
         }
         while let Ok(report) = self.reports.try_recv() {
-            self.on_report(report, observer)?;
+            self.reported(report, observer)?;
         }
-        if due.is_some_and(|at| at <= self.links.clock.now()) {
-            self.feed(Input::Tick, observer)?;
+        self.tick(observer)
+    }
+
+    fn due(&self) -> Option<Millis> {
+        let seats = self.dues.first().map(|(at, _)| *at);
+        seats.into_iter().chain(self.sessions.due()).min()
+    }
+
+    fn tick(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {
+        let now = self.links.clock.now();
+        while let Some((_, id)) = self.dues.first().copied().filter(|(at, _)| *at <= now) {
+            self.undue(id);
+            self.with(id, observer, |seat, links, observer| {
+                seat.feed(RunInput::Tick, links, observer)
+            })?;
+        }
+        if self.sessions.due().is_some_and(|at| at <= now) {
+            self.decide(Input::Tick, observer)?;
         }
         Ok(())
     }
 
-    fn feed(&mut self, input: Input, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        self.seat.feed(input, &mut self.links, observer)
-    }
-
-    /// The first signal stops the run, the second one the process.
-    fn on_signals(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        let pending: Vec<i32> = self.signals.pending().collect();
-        for signal in pending {
-            self.stops += 1;
-            if self.stops > 1 {
-                self.seat.kill_all();
-                std::process::exit(130);
-            }
-            let cause = if signal == SIGTERM { Cause::Restart } else { Cause::User };
-            self.feed(Input::Abort(cause), observer)?;
-        }
-        Ok(())
-    }
-
-    fn on_report(
-        &mut self,
-        report: Report,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ReactorError> {
-        match report {
-            Report::Store(Answer::Written(ticket, result)) => {
-                let result = result.map(|_| ());
-                self.seat.committed(ticket, result, &mut self.links, observer)
-            }
-            Report::Store(Answer::Loaded(..) | Answer::Booted(..) | Answer::Found(..)) => Ok(()),
-            Report::Model(op, event) => self.seat.model_event(op, event, &mut self.links, observer),
-            Report::Failed(op, input) => self.feed(Input::Reply(op, input), observer),
-            Report::Tool(op, input) => self.seat.tool_event(op, input, &mut self.links, observer),
-            Report::Line(text) => self.on_line(text, observer),
+    fn undue(&mut self, id: u32) {
+        if let Some(at) = self.due_of.remove(&id) {
+            self.dues.remove(&(at, id));
         }
     }
 
-    /// A message typed while the run goes on steers it.
-    fn on_line(&mut self, text: String, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        if text.trim().is_empty() {
-            return Ok(());
+    /// A seat may want to be woken at another time now.
+    fn note_due(&mut self, id: u32) {
+        let due = self.seats.get(&id).and_then(Seat::due);
+        if self.due_of.get(&id).copied() == due {
+            return;
         }
-        let shown: String = text.chars().take(60).collect();
-        let input = self.seat.message(text, QueueKind::Steer, self.links.clock.now());
-        let before = self.seat.refused();
-        self.feed(input, observer)?;
-        if self.seat.refused() > before {
-            observer.notice(&format!("not taken, the run cannot be steered now: {shown}"));
+        self.undue(id);
+        if let Some(at) = due {
+            self.due_of.insert(id, at);
+            self.dues.insert((at, id));
         }
-        Ok(())
     }
 }
 
-/// What ends a run in good order. A hang-up that was told to be ignored (`nohup`) stays ignored.
+/// What ends a process in good order. A hang-up that was told to be ignored (`nohup`) stays
+/// ignored.
 fn wanted_signals() -> Vec<i32> {
     let mut wanted = vec![SIGINT, SIGTERM];
     if !hangup_ignored() {
@@ -231,48 +314,4 @@ fn hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
-}
-
-/// Loads a session before the loop runs.
-fn load(
-    links: &mut Links,
-    reports: &Receiver<Report>,
-    key: &str,
-) -> Result<crate::store::Loaded, ReactorError> {
-    let ticket = links.ticket();
-    if !links.store.send(Job::Load(ticket, key.to_owned())) {
-        return Err(ReactorError::StoreGone);
-    }
-    loop {
-        match reports.recv() {
-            Ok(Report::Store(Answer::Loaded(t, loaded))) if t == ticket => {
-                return Ok(*loaded?);
-            }
-            Ok(_) => {}
-            Err(_) => return Err(ReactorError::StoreGone),
-        }
-    }
-}
-
-/// Commits before the loop runs.
-fn commit_now(
-    links: &Links,
-    reports: &Receiver<Report>,
-    commit: crate::store::Commit,
-) -> Result<(), ReactorError> {
-    if !links.store.send(Job::commit(0, commit)) {
-        return Err(ReactorError::StoreGone);
-    }
-    loop {
-        match reports.recv() {
-            Ok(Report::Store(Answer::Written(0, result))) => {
-                return result.map(|_| ()).map_err(|denied| match denied {
-                    crate::store::Denied::Failed(error) => ReactorError::Store(error),
-                    crate::store::Denied::Fenced(why) => ReactorError::Refused(why),
-                });
-            }
-            Ok(_) => {}
-            Err(_) => return Err(ReactorError::StoreGone),
-        }
-    }
 }

@@ -3,50 +3,66 @@
 //! While a commit is under way the session's inputs wait behind it in order; what the step wants
 //! told and done waits for the commit and is dropped if it is refused.
 
+use super::ReactorError;
 use super::clock::entropy;
+use super::history::History;
 use super::journal::Head;
-use super::links::{Links, Observer, View};
+use super::links::{At, Links, Observer, Owner, View};
+use super::phases::Phases;
 use super::settle::{Whole, model_name};
-use super::{ReactorError, workers};
-use crate::base::{FailKind, Failure, Millis, MsgId, OpId, RunId, SessionId, id};
+use crate::base::{Millis, MsgId, OpId, RunId, SessionId};
+use crate::engine::replay::Interruption;
+use crate::engine::watch::Activity;
 use crate::engine::{
-    Act, Assembled, Entry as RunEntry, Event, Fault, Input, QueueKind, Record, Run, Setup, Step,
-    Submit, Termination, Verdict, batch, reply, step,
+    Act, Entry as RunEntry, Event, Fault, Input, QueueKind, Record, Refusal, Run, Setup, Step,
+    Submit, Termination, step,
 };
-use crate::model::call::{CallHandle, ModelEvent};
-use crate::model::catalog::{Backend, Resolved};
-use crate::model::scripted::ends_a_plan;
-use crate::model::wire::End;
-use crate::model::wire::request::{Compat, Encoder};
+use crate::model::call::CallHandle;
+use crate::model::catalog::Resolved;
 use crate::store::{Commit, Committed, Denied, Job};
-use crate::tools::cap::{cap, turn_chars_max};
-use crate::tools::judge;
+use crate::tools::ToolSpec;
 use crate::tools::run::{Cancel, end_now};
-use crate::transcript::{
-    Block, Content, Door, Entry, Message, ToolOutput, User, Write, repair, visible,
-};
+use crate::transcript::{Door, Entry, User, Write};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A request to start a run.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    /// The person's message.
-    pub text: String,
-    /// The run's id, if the caller names one.
-    pub run: Option<String>,
-    /// Fixed options; the seed is drawn here.
-    pub setup: Setup,
+/// Where a report belongs: a session in memory, and which of its runs. A late report of a former
+/// run finds nobody.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Address {
+    /// The session.
+    pub seat: u32,
+    /// The run.
+    pub run: u32,
 }
 
-/// The names of a run and its session.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ids {
-    /// The run, once one was submitted.
-    pub run: Option<RunId>,
-    /// The session.
-    pub session: SessionId,
+/// What a run is started with.
+pub(super) struct Launch {
+    pub run: RunId,
+    /// Its messages as one: the last one's name.
+    pub msg: MsgId,
+    pub body: Arc<User>,
+    /// Messages that are part of that one, and leave the queue with it.
+    pub merged: Vec<MsgId>,
+    /// Runs that end with it.
+    pub joined: Vec<RunId>,
+    pub accepted_at: Millis,
+    pub setup: Setup,
+    pub specs: Arc<Vec<ToolSpec>>,
+}
+
+/// What a seat has to say to those who decide about sessions.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Said {
+    /// Whether a steering message was taken.
+    Steered { run: RunId, taken: bool },
+    /// A steering message is in the transcript.
+    Joined(RunId),
+    /// The first turn has begun.
+    Turned(RunId),
+    /// The run is over, durably if the store allowed it.
+    Ended { run: RunId, termination: Termination, reload: bool },
 }
 
 /// What waits for a commit.
@@ -54,102 +70,80 @@ struct Pending {
     ticket: u64,
     tell: Vec<Event>,
     act: Vec<Act>,
+    said: Vec<Said>,
     entries: Vec<Entry>,
     claims: bool,
     ends: bool,
 }
 
-/// What the model has been sent, and is sent again with every request.
-struct History {
-    encoder: Encoder,
-    /// For a model that lives in this process: the messages since the end of its last plan.
-    messages: Option<Arc<Vec<Message>>>,
-    last: Assembled,
-}
-
 pub(super) struct Seat {
-    key: String,
+    pub(super) address: Address,
+    key: Arc<str>,
     session: SessionId,
     revision: u32,
-    model: Resolved,
+    pub(super) model: Resolved,
     run_id: Option<RunId>,
     /// The session's active writer, as far as this process knows.
     writer: Option<RunId>,
-    run: Run,
-    door: Door,
-    history: History,
+    pub(super) run: Run,
+    pub(super) door: Door,
+    pub(super) history: History,
     /// The history as it was loaded; taken up by the first run's assembly.
-    branch: Option<Vec<Entry>>,
-    waiting: Vec<(MsgId, QueueKind, Arc<User>)>,
-    next_msg: u64,
-    inbox: VecDeque<Input>,
+    pub(super) branch: Option<Vec<Entry>>,
+    /// Messages whose run ended before it committed them.
+    left: Vec<(MsgId, Arc<User>)>,
+    /// Steering messages of the active run, and whose they are.
+    given: BTreeMap<MsgId, RunId>,
+    /// Runs that end with the active one.
+    joined: Vec<RunId>,
+    /// The prompt, and the messages that are part of it.
+    merged: (MsgId, Vec<MsgId>),
+    /// Runs that joined one that was superseded: its successor's claim ends them too.
+    orphans: Vec<RunId>,
+    /// What the active run may use.
+    pub(super) specs: Arc<Vec<ToolSpec>>,
+    phases: Phases,
+    turned: bool,
+    said: Vec<Said>,
+    pub(super) inbox: VecDeque<Input>,
     pending: Option<Pending>,
     /// Running model calls, and whether anything was heard of them.
-    models: BTreeMap<OpId, (CallHandle, bool)>,
-    tools: BTreeMap<OpId, Cancel>,
+    pub(super) models: BTreeMap<OpId, (CallHandle, bool)>,
+    pub(super) tools: BTreeMap<OpId, Cancel>,
     /// Process groups of running tools: group, start time of its leader.
-    groups: BTreeMap<OpId, (u32, u64)>,
-    notices: Vec<String>,
+    pub(super) groups: BTreeMap<OpId, (u32, u64)>,
+    pub(super) notices: Vec<String>,
     fault: Option<String>,
     seed: u64,
-    refused: u64,
     /// Characters of results in this turn.
-    turn_chars: usize,
+    pub(super) turn_chars: usize,
     /// A commit failed: what is in memory is not what is stored.
     spoiled: bool,
 }
 
-impl History {
-    fn new(model: &Resolved) -> History {
-        let compat = match &model.backend {
-            Backend::OpenAi { compat, .. } => compat.encoding,
-            Backend::Scripted => Compat::default(),
-        };
-        let messages = matches!(model.backend, Backend::Scripted).then(Arc::default);
-        History { encoder: Encoder::new(compat), messages, last: Assembled::EmptyHistory }
-    }
-
-    fn push(&mut self, message: Message) {
-        self.last = match &message {
-            Message::Assistant(_) => Assembled::AfterAssistant,
-            Message::ToolResult(_) => Assembled::AfterResult,
-            Message::User(_)
-            | Message::Custom(_)
-            | Message::BashExecution(_)
-            | Message::BranchSummary(_)
-            | Message::CompactionSummary(_) => Assembled::AfterUser,
-        };
-        match &mut self.messages {
-            // The script looks back no further than the end of its last plan, so what is lent to
-            // its worker stays short, and a copy of it too.
-            Some(messages) => {
-                let messages = Arc::make_mut(messages);
-                if ends_a_plan(&message) {
-                    messages.clear();
-                }
-                messages.push(message);
-            }
-            None => self.encoder.push(&message),
-        }
-    }
-}
-
 impl Seat {
-    pub fn new(key: &str, whole: Whole, model: Resolved) -> Seat {
-        let next_msg = whole.waiting.iter().map(|(id, _, _)| id.0 + 1).max().unwrap_or(1);
+    pub fn new(address: Address, key: &Arc<str>, whole: Whole, model: Resolved) -> Seat {
         Seat {
-            key: key.to_owned(),
+            address,
+            key: Arc::clone(key),
             session: whole.session,
             revision: whole.revision,
             history: History::new(&model),
             model,
             run_id: None,
-            writer: None,
+            writer: whole.writer,
             run: Run::default(),
             door: whole.door,
             branch: Some(whole.branch),
-            waiting: whole.waiting,
-            next_msg,
+            left: whole.left,
+            given: BTreeMap::new(),
+            joined: vec![],
+            merged: (MsgId(0), vec![]),
+            orphans: vec![],
+            specs: Arc::default(),
+            phases: Phases::new(Millis(0), Millis(0)),
+            turned: false,
+            said: vec![],
             inbox: VecDeque::new(),
             pending: None,
             models: BTreeMap::new(),
@@ -158,41 +152,50 @@ impl Seat {
             notices: whole.notices,
             fault: None,
             seed: whole.seed,
-            refused: 0,
             turn_chars: 0,
             spoiled: false,
         }
     }
 
     /// What has to be said since the last time.
+    pub fn take_said(&mut self) -> Vec<Said> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// What a person should know since the last time.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// How many inputs were refused so far.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    pub fn ids(&self) -> Ids {
-        Ids { run: self.run_id.clone(), session: self.session.clone() }
+    pub fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     /// What went wrong on our side.
-    pub fn fault(&self) -> Option<String> {
-        self.fault.clone()
-    }
-
-    /// How the run ended, once its last commit is through.
-    pub fn ended(&self) -> Option<Termination> {
-        if self.pending.is_some() || !self.inbox.is_empty() {
-            return None;
-        }
-        self.run.ended().cloned()
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 
     pub fn due(&self) -> Option<Millis> {
         self.run.due().map(|(at, _)| at)
+    }
+
+    /// Whether a run is here that has not ended.
+    pub fn active(&self) -> bool {
+        self.run_id.is_some() && self.run.ended().is_none()
+    }
+
+    /// What it is doing.
+    pub fn activity(&self) -> Activity {
+        Activity {
+            active: true,
+            queued: 0,
+            owner: self.active(),
+            waits_for: self.phases.waits_for(&self.run),
+            last_progress: self.phases.last_progress,
+            started: self.phases.started(),
+            repeats_since: None,
+        }
     }
 
     /// Stops every tool without waiting, also one that does not want to: the process is leaving.
@@ -208,94 +211,70 @@ impl Seat {
         }
     }
 
-    /// A tool has something to say.
-    pub fn tool_event(
-        &mut self,
-        op: OpId,
-        mut input: batch::Input,
-        links: &mut Links,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ReactorError> {
-        match &mut input {
-            batch::Input::Process { pgid, started } => {
-                self.groups.insert(op, (*pgid, *started));
-            }
-            batch::Input::Done(output, _) => {
-                self.fit_turn(output);
-                self.groups.remove(&op);
-                self.tools.remove(&op);
-            }
-            _ => {}
-        }
-        self.feed(Input::Call(op, input), links, observer)
-    }
-
-    /// What all results of one turn may have together (semantics 3.9); at least two thousand
-    /// characters of each are kept.
-    fn fit_turn(&mut self, output: &mut Arc<ToolOutput>) {
-        let most = turn_chars_max(self.model.context_window);
-        let chars = text_chars(output);
-        let left = most.saturating_sub(self.turn_chars).max(2_000);
-        if chars > left {
-            *output = Arc::new(cap(ToolOutput::clone(output), left));
-        }
-        self.turn_chars += chars.min(left);
-    }
-
-    /// A message of this session's own, as an input.
-    pub fn message(&mut self, text: String, kind: QueueKind, now: Millis) -> Input {
-        let id = MsgId(self.next_msg);
-        self.next_msg += 1;
-        let content = Content::Text(text);
-        let body = Arc::new(User { content, timestamp: now, idempotency_key: None });
-        Input::Message { id, kind, body }
-    }
-
+    /// Starts a run; its acceptance and its messages are stored already.
     pub fn submit(
         &mut self,
-        submission: Submission,
+        launch: Launch,
         links: &mut Links,
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
-        if self.spoiled {
-            return Err(ReactorError::Spoiled);
-        }
         let now = links.clock.now();
-        if self.run.ended().is_some() {
-            self.run = Run::default();
-            self.fault = None;
-            self.waiting = self.door.queue();
-        }
-        let run = submission.run.unwrap_or_else(|| id::uuid_v7(now, entropy()));
-        self.run_id = Some(RunId::new(run.clone()));
-        let Input::Message { id, body, .. } = self.message(submission.text, QueueKind::Prompt, now)
-        else {
-            return Ok(());
-        };
-        let setup = Setup { seed: u64::from_be_bytes(entropy()), ..submission.setup };
-        let waiting = self.waiting.iter().map(|(id, kind, _)| (*id, *kind)).collect();
-        if let Some(journal) = &mut links.outfit.journal {
-            let head = Head {
-                journal: super::journal::VERSION,
-                session: self.session.clone(),
-                key: self.key.clone(),
-                model: model_name(&self.model),
-                seed: self.seed,
-                waiting: self.waiting.clone(),
-                program: env!("CARGO_PKG_VERSION").to_owned(),
-            };
-            // The door as the run finds it: its ids go on from the seed.
-            self.door = head.door();
-            journal.head(&head).map_err(ReactorError::Journal)?;
-        }
-        let submit = Submit {
-            run: RunId::new(run),
-            entry: RunEntry::Prompt,
-            prompts: vec![(id, body)],
-            waiting,
-            setup,
-        };
+        let Launch { run, msg, body, merged, joined, accepted_at, setup, specs } = launch;
+        self.run = Run::default();
+        self.fault = None;
+        self.turned = false;
+        self.given.clear();
+        self.address.run += 1;
+        self.orphans.append(&mut self.joined);
+        self.joined = joined;
+        self.merged = (msg, merged);
+        self.specs = specs;
+        self.phases = Phases::new(accepted_at, now);
+        self.run_id = Some(run.clone());
+        self.journal_head(links)?;
+        // What former runs left comes first, in its order (decisions 2).
+        let mut prompts = std::mem::take(&mut self.left);
+        prompts.push((msg, body));
+        let setup = Setup { seed: u64::from_be_bytes(entropy()), ..setup };
+        let entry = RunEntry::Prompt;
+        let submit = Submit { run, entry, prompts, waiting: vec![], setup };
         self.feed(Input::Submit(Box::new(submit)), links, observer)
+    }
+
+    fn journal_head(&mut self, links: &mut Links) -> Result<(), ReactorError> {
+        let Some(journal) = &mut links.outfit.journal else { return Ok(()) };
+        let head = Head {
+            journal: super::journal::VERSION,
+            session: self.session.clone(),
+            key: self.key.to_string(),
+            model: model_name(&self.model),
+            seed: self.seed,
+            waiting: vec![],
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        // The door as the run finds it: its ids go on from the seed.
+        self.door = head.door();
+        journal.head(&head).map_err(ReactorError::Journal)
+    }
+
+    /// A message for the active run.
+    pub fn steer(
+        &mut self,
+        run: RunId,
+        id: MsgId,
+        body: Arc<User>,
+        links: &mut Links,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ReactorError> {
+        self.given.insert(id, run);
+        self.feed(Input::Message { id, kind: QueueKind::Steer, body }, links, observer)
+    }
+
+    /// Nothing of the session's past is in the model's context any more.
+    pub fn reset(&mut self) {
+        self.revision += 1;
+        self.branch = None;
+        self.history = History::new(&self.model);
     }
 
     pub fn feed(
@@ -331,18 +310,29 @@ impl Seat {
         if let Some(journal) = &mut links.outfit.journal {
             journal.input(now, &input).map_err(ReactorError::Journal)?;
         }
+        let asked = match &input {
+            Input::Message { id, .. } => Some((*id, true)),
+            Input::Cancel(id) => Some((*id, false)),
+            _ => None,
+        };
+        let was_over = self.run.ended().is_some();
         let run = std::mem::take(&mut self.run);
         let stepped = catch_unwind(AssertUnwindSafe(|| step(run, input, now)));
         let Ok(Step { state, append, tell, act, refused }) = stepped else {
             return self.broken("an invariant of the engine broke", links, observer);
         };
         self.run = state;
+        let mut said = Vec::new();
+        if let Some((id, offered)) = asked {
+            self.answer(id, offered, refused.as_ref(), &mut said);
+        }
         if refused.is_some() {
-            // Late answers are normal after a cut: they change nothing, and are counted.
-            self.refused += 1;
+            // Late answers are normal after a cut: they change nothing.
+            self.said.append(&mut said);
             return Ok(());
         }
-        let claims = append.iter().any(|r| matches!(r, Record::Claim));
+        self.phases.step(&self.run, now);
+        self.learn(&append, &mut said);
         let mut writes = Vec::new();
         for record in &append {
             match self.door.apply(record, now) {
@@ -353,34 +343,117 @@ impl Seat {
         if let Some(journal) = &mut links.outfit.journal {
             journal.writes(&writes).map_err(ReactorError::Journal)?;
         }
+        if !was_over && let Some(termination) = self.run.ended() {
+            said.push(self.says_end(termination.clone()));
+        }
         if writes.is_empty() {
+            self.said.append(&mut said);
             return self.deliver(tell, act, links, observer);
         }
-        self.commit(writes, tell, act, claims, now, links)
+        self.complete(&append, &mut writes, now);
+        let claims = append.iter().any(|r| matches!(r, Record::Claim));
+        self.commit(writes, Made { tell, act, said, claims }, now, links)
+    }
+
+    fn says_end(&self, termination: Termination) -> Said {
+        let run = self.run_id.clone().unwrap_or_else(|| RunId::new(""));
+        Said::Ended { run, termination, reload: self.spoiled }
+    }
+
+    /// Whether a message was taken, or taken back.
+    fn answer(
+        &mut self,
+        id: MsgId,
+        offered: bool,
+        refused: Option<&Refusal>,
+        said: &mut Vec<Said>,
+    ) {
+        let done = refused.is_none();
+        let Some(run) = self.given.get(&id).cloned() else { return };
+        if offered != done {
+            self.given.remove(&id);
+        }
+        // Taken back means that the run does not have it.
+        said.push(Said::Steered { run, taken: offered == done });
+    }
+
+    /// What records mean for the runs whose messages are here.
+    fn learn(&mut self, records: &[Record], said: &mut Vec<Said>) {
+        for record in records {
+            match record {
+                Record::Committed(id) => {
+                    if let Some(run) = self.given.remove(id) {
+                        self.joined.push(run.clone());
+                        said.push(Said::Joined(run));
+                    }
+                }
+                Record::Reply(_) if !std::mem::replace(&mut self.turned, true) => {
+                    said.extend(self.run_id.clone().map(Said::Turned));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What a part has to hold beside the records of the run itself.
+    fn complete(&mut self, records: &[Record], writes: &mut Vec<Write>, now: Millis) {
+        for record in records {
+            match record {
+                Record::Claim => self.take_over(writes, now),
+                Record::Committed(id) if *id == self.merged.0 => {
+                    let merged = std::mem::take(&mut self.merged.1);
+                    writes.extend(merged.into_iter().map(Write::QueueTake));
+                }
+                Record::Ended(termination) => {
+                    let end = writes.iter().position(|w| matches!(w, Write::End { .. }));
+                    let before = end.map_or_else(Vec::new, |at| writes.split_off(at));
+                    writes.push(Write::Phases(self.phases.text()));
+                    let at = now;
+                    for run in std::mem::take(&mut self.joined) {
+                        let termination = termination.clone();
+                        writes.push(Write::EndJoined { run, termination, at });
+                    }
+                    writes.extend(before);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The claim makes the session whole, in its own part: what a displaced run left open is
+    /// closed, and what joined it ends.
+    fn take_over(&mut self, writes: &mut Vec<Write>, now: Millis) {
+        if self.writer.is_none() || self.writer == self.run_id {
+            return;
+        }
+        let termination = Termination::Superseded { by: self.run_id.clone() };
+        for run in std::mem::take(&mut self.orphans) {
+            writes.push(Write::EndJoined { run, termination: termination.clone(), at: now });
+        }
+        let closing = self.door.close_interrupted(Interruption::TakenOver, now);
+        let closing = closing.unwrap_or_default();
+        writes.extend(closing.into_iter().filter(|w| !matches!(w, Write::End { .. })));
     }
 
     fn commit(
         &mut self,
         writes: Vec<Write>,
-        tell: Vec<Event>,
-        act: Vec<Act>,
-        claims: bool,
+        made: Made,
         at: Millis,
         links: &mut Links,
     ) -> Result<(), ReactorError> {
-        let entries = writes
-            .iter()
-            .filter_map(|write| match write {
-                Write::Put(entry) => Some(entry.clone()),
-                _ => None,
-            })
-            .collect();
+        let entries = writes.iter().filter_map(|write| match write {
+            Write::Put(entry) => Some(entry.clone()),
+            _ => None,
+        });
+        let entries = entries.collect();
         let ends = writes.iter().any(|write| matches!(write, Write::End { .. }));
-        let ticket = links.ticket();
-        self.pending = Some(Pending { ticket, tell, act, entries, claims, ends });
+        let ticket = links.ticket(Owner::Seat(self.address.seat));
+        let Made { tell, act, said, claims } = made;
+        self.pending = Some(Pending { ticket, tell, act, said, entries, claims, ends });
         let commit = Commit {
             session: self.session.clone(),
-            key: self.key.clone(),
+            key: self.key.to_string(),
             cwd: links.outfit.cwd.to_string_lossy().into_owned(),
             revision: self.revision,
             writer: self.run_id.clone(),
@@ -388,8 +461,7 @@ impl Seat {
             writes,
             at,
         };
-        let sent = links.store.send(Job::commit(ticket, commit));
-        if sent { Ok(()) } else { Err(ReactorError::StoreGone) }
+        links.send(Job::commit(ticket, commit))
     }
 
     /// The store has answered: what waited is told and done, or dropped.
@@ -408,12 +480,14 @@ impl Seat {
                 }
                 if pending.ends {
                     self.writer = None;
+                    self.keep_left();
                 }
                 for entry in pending.entries {
                     if let Some(message) = entry.kind.in_context(entry.timestamp) {
                         self.history.push(message);
                     }
                 }
+                self.said.extend(pending.said);
                 self.deliver(pending.tell, pending.act, links, observer)?;
                 if pending.claims
                     && let [op] = self.run.open_ops().as_slice()
@@ -421,21 +495,32 @@ impl Seat {
                     self.inbox.push_front(Input::Claimed(*op));
                 }
             }
-            Err(Denied::Fenced(why)) => {
-                self.spoiled = true;
-                self.fault = Some(why.to_string());
-                self.inbox.push_front(Input::Fenced(why));
-            }
-            Err(Denied::Failed(error)) => {
-                self.spoiled = true;
-                self.fault = Some(error.to_string());
-                self.inbox.push_front(Input::StoreFailed);
-            }
+            Err(Denied::Fenced(why)) => self.denied(why.to_string(), Input::Fenced(why)),
+            Err(Denied::Failed(error)) => self.denied(error.to_string(), Input::StoreFailed),
         }
         self.drain(links, observer)
     }
 
-    fn deliver(
+    /// A commit was refused or failed: what is in memory is not what is stored, and the session is
+    /// opened again when the run has ended.
+    fn denied(&mut self, why: String, input: Input) {
+        self.spoiled = true;
+        self.fault = Some(why);
+        self.inbox.push_front(input);
+    }
+
+    /// Its own messages that it did not commit are for the next run; those of others are not its.
+    fn keep_left(&mut self) {
+        let mine = std::mem::take(&mut self.given);
+        for (id, _, body) in self.door.queue() {
+            self.door.forget(id);
+            if !mine.contains_key(&id) {
+                self.left.push((id, body));
+            }
+        }
+    }
+
+    pub(super) fn deliver(
         &mut self,
         tell: Vec<Event>,
         act: Vec<Act>,
@@ -443,8 +528,11 @@ impl Seat {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         let view = View { calls: self.door.batch() };
-        for event in &tell {
-            observer.told(event, view);
+        if let Some(run) = &self.run_id {
+            let at = At { key: &self.key, run, session: &self.session };
+            for event in &tell {
+                observer.told(&at, event, view);
+            }
         }
         for act in act {
             self.start(act, links);
@@ -467,111 +555,16 @@ impl Seat {
         let termination = Termination::Failed { fault: Fault::Broken };
         self.run =
             Run { phase: crate::engine::Phase::Ended(termination.clone()), ..Run::default() };
+        let end = self.says_end(termination.clone());
+        self.said.push(end);
         self.deliver(vec![Event::Ended(termination)], vec![], links, observer)
-    }
-
-    /// Starts one act. Answers that need no worker go to the inbox at once.
-    fn start(&mut self, act: Act, links: &mut Links) {
-        match act {
-            Act::Assemble(op) => {
-                let facts = self.assemble();
-                self.inbox.push_back(Input::Assembled(op, facts));
-            }
-            // Nobody is behind the hook points yet, so none of them is asked; an answer keeps the
-            // machine total all the same.
-            Act::AskHook(op, _) => self.inbox.push_back(Input::Hooked(op, Verdict::Go)),
-            Act::AskBatch(op) | Act::AskCall(op, _) => {
-                let allow = batch::Input::Gated(batch::Gate::Allow);
-                self.inbox.push_back(Input::Call(op, allow));
-            }
-            Act::AskAfter(op, _, outcome) | Act::AskOutcome(op, _, outcome) => {
-                self.inbox.push_back(Input::Call(op, batch::Input::Judged(outcome)));
-            }
-            Act::CallModel(op) => {
-                let handle = match &self.history.messages {
-                    Some(messages) => workers::scripted(op, Arc::clone(messages), links),
-                    None => workers::model(op, &self.model, &self.history.encoder, links),
-                };
-                self.models.insert(op, (handle, false));
-                self.turn_chars = 0;
-            }
-            Act::CancelModel(op) => {
-                let Some((handle, heard)) = self.models.get(&op) else { return };
-                handle.abort("aborted");
-                if !heard {
-                    // Nothing has come yet, and a name that is being resolved or a connection
-                    // that is being made cannot be cut: its end is not waited for.
-                    let cut = Failure::new(FailKind::Network, "aborted");
-                    self.inbox.push_back(Input::Reply(op, reply::Input::Failed(cut, None)));
-                }
-            }
-            Act::RunTool(op, call) => {
-                let Some(open) = self.door.calls().get(usize::from(call)) else { return };
-                match workers::tool(op, open, self.model.context_window, links) {
-                    Some(cancel) => {
-                        self.tools.insert(op, cancel);
-                        self.inbox.push_back(Input::Call(op, batch::Input::Entered));
-                    }
-                    None => self.inbox.push_back(Input::Call(op, batch::Input::LaunchRefused)),
-                }
-            }
-            Act::CancelTool(op) => {
-                if let Some(cancel) = self.tools.get(&op) {
-                    cancel.cancel();
-                }
-            }
-        }
-    }
-
-    /// The history a model may see, repaired if it came from elsewhere or was damaged.
-    fn assemble(&mut self) -> Assembled {
-        if let Some(branch) = self.branch.take() {
-            let (messages, report) = repair::repair(visible(&branch));
-            if !report.clean() {
-                self.notices.push(format!("the history was repaired for the model: {report}"));
-            }
-            for message in messages {
-                self.history.push(message);
-            }
-        }
-        self.history.last
-    }
-
-    /// The model's stream has moved.
-    pub fn model_event(
-        &mut self,
-        op: OpId,
-        event: ModelEvent,
-        links: &mut Links,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ReactorError> {
-        if let Some((_, heard)) = self.models.get_mut(&op) {
-            *heard = true;
-        }
-        let input = match event {
-            ModelEvent::Alive => reply::Input::Alive,
-            ModelEvent::Delta(delta) => reply::Input::Delta(delta),
-            ModelEvent::End(end) => {
-                self.models.remove(&op);
-                match *end {
-                    End::Done(finished) => {
-                        reply::Input::Done(Arc::new(judge(finished, &links.outfit.specs)))
-                    }
-                    End::Failed(failure, partial) => {
-                        reply::Input::Failed(failure, Some(Arc::new(partial)))
-                    }
-                }
-            }
-        };
-        self.feed(Input::Reply(op, input), links, observer)
     }
 }
 
-/// Characters of a result's text.
-fn text_chars(output: &ToolOutput) -> usize {
-    let chars = |block: &Block| match block {
-        Block::Text { text } => text.chars().count(),
-        Block::Thinking { .. } | Block::Image { .. } | Block::ToolCall { .. } => 0,
-    };
-    output.content.iter().map(chars).sum()
+/// What a step made beside its records.
+struct Made {
+    tell: Vec<Event>,
+    act: Vec<Act>,
+    said: Vec<Said>,
+    claims: bool,
 }

@@ -1,11 +1,9 @@
 //! Opening a session whose last owner did not end in good order: survivors of its tools are ended,
 //! its open calls get their results, its run its end, all before anything new begins.
 
-use super::ReactorError;
 use super::clock::entropy;
 use super::links::Links;
-use crate::base::{Millis, MsgId, SessionId, id};
-use crate::engine::QueueKind;
+use crate::base::{Millis, MsgId, RunId, SessionId, id};
 use crate::engine::replay::{Interruption, Known};
 use crate::model::catalog::{Backend, Resolved};
 use crate::store::{Commit, Loaded, OpenRun, SessionRow};
@@ -19,7 +17,10 @@ pub(super) struct Whole {
     pub revision: u32,
     pub branch: Vec<Entry>,
     pub door: Door,
-    pub waiting: Vec<(MsgId, QueueKind, Arc<User>)>,
+    /// Messages whose run ended before it committed them.
+    pub left: Vec<(MsgId, Arc<User>)>,
+    /// The active writer.
+    pub writer: Option<RunId>,
     pub notices: Vec<String>,
     pub seed: u64,
 }
@@ -41,21 +42,21 @@ pub(super) fn model_name(model: &Resolved) -> ModelName {
     }
 }
 
-/// Closes what a dead owner left open.
+/// What makes a loaded session whole: the session as it will be, and the part that closes what a
+/// dead owner left open, if it left something.
 pub(super) fn settle(
     links: &Links,
     loaded: Loaded,
     key: &str,
     model: &Resolved,
-    commit: impl FnOnce(&Links, Commit) -> Result<(), ReactorError>,
-) -> Result<Whole, ReactorError> {
+) -> (Whole, Option<Commit>) {
     let now = links.clock.now();
     let seed = u64::from_be_bytes(entropy());
     let mut notices: Vec<String> =
         loaded.damaged.iter().map(|what| format!("left out, damaged: {what}")).collect();
     let mut branch = loaded.branch;
-    let name = model_name(model);
-    let mut door = Door::resume(name, seed, loaded.calls.clone(), loaded.queue.clone());
+    let mut door = Door::resume(model_name(model), seed, loaded.calls.clone(), vec![]);
+    let mut commit = None;
     if let (Some(session), Some(open)) = (&loaded.session, &loaded.open_run) {
         notices.extend(end_survivors(open, &loaded.calls));
         let unknown = loaded.calls.iter().filter(|c| c.known() == Known::Launched).count();
@@ -70,15 +71,16 @@ pub(super) fn settle(
             open.run,
             if unknown > 0 { ", with calls whose outcome is unknown" } else { "" }
         ));
-        commit(links, closing(session, open, key, writes, now))?;
+        commit = Some(closing(session, open, key, writes, now));
     }
     let fresh = || SessionId::new(id::uuid_v7(now, entropy()));
     let (session, revision) =
         loaded.session.map_or_else(|| (fresh(), 0), |s| (s.session_id, s.revision));
-    let waiting = loaded.queue;
+    let left = loaded.queue.into_iter().map(|(id, _, body)| (id, body)).collect();
     // The run's ids are its own: what was drawn for the closing is not drawn again.
     let seed = u64::from_be_bytes(entropy());
-    Ok(Whole { session, revision, branch, door, waiting, notices, seed })
+    let door = Door::new(model_name(model), seed);
+    (Whole { session, revision, branch, door, left, writer: None, notices, seed }, commit)
 }
 
 /// The closing is written in the name of the dead run, which still is the active writer.

@@ -1,6 +1,7 @@
 //! Blocking friends: each call of a model or a tool has a thread of the crew to itself.
 
 use super::links::{Links, Report};
+use super::seat::Address;
 use crate::base::OpId;
 use crate::engine::batch;
 use crate::model::call::{CallHandle, ModelEvent};
@@ -16,11 +17,16 @@ use std::sync::Arc;
 
 /// The sink of a model call: every event becomes a report. When the loop has gone, nobody
 /// listens, and the call is stopped.
-fn sink(op: OpId, links: &Links, handle: &CallHandle) -> impl FnMut(ModelEvent) + Send + use<> {
+fn sink(
+    at: Address,
+    op: OpId,
+    links: &Links,
+    handle: &CallHandle,
+) -> impl FnMut(ModelEvent) + Send + use<> {
     let (sender, waker) = links.reporter();
     let handle = handle.clone();
     move |event| {
-        let heard = sender.send(Report::Model(op, event)).is_ok() && waker.wake().is_ok();
+        let heard = sender.send(Report::Model(at, op, event)).is_ok() && waker.wake().is_ok();
         if !heard {
             handle.abort("nobody listens");
         }
@@ -28,7 +34,7 @@ fn sink(op: OpId, links: &Links, handle: &CallHandle) -> impl FnMut(ModelEvent) 
 }
 
 /// A call that could not be started ends as a failed one.
-fn not_started(op: OpId, links: &Links, started: bool) {
+fn not_started(at: Address, op: OpId, links: &Links, started: bool) {
     if started {
         return;
     }
@@ -38,18 +44,23 @@ fn not_started(op: OpId, links: &Links, started: bool) {
         "the system could not start a thread for the model call",
     );
     let input = crate::engine::reply::Input::Failed(failure, None);
-    if sender.send(Report::Failed(op, input)).is_ok() {
+    if sender.send(Report::Failed(at, op, input)).is_ok() {
         let _ = waker.wake();
     }
 }
 
 /// Sends the conversation to a provider.
-pub(super) fn model(op: OpId, model: &Resolved, encoder: &Encoder, links: &Links) -> CallHandle {
+pub(super) fn model(
+    at: Address,
+    op: OpId,
+    (model, specs): (&Resolved, &[ToolSpec]),
+    encoder: &Encoder,
+    links: &Links,
+) -> CallHandle {
     let handle = CallHandle::new();
     let Backend::OpenAi { url, api_key, headers, compat } = &model.backend else {
         return handle;
     };
-    let specs = &links.outfit.specs;
     let described = |s: &ToolSpec| (s.name.clone(), s.description.clone(), s.parameters.clone());
     let listed: Vec<_> = if compat.tools { specs.iter().map(described).collect() } else { vec![] };
     let tools: Vec<Tool<'_>> = listed
@@ -75,25 +86,36 @@ pub(super) fn model(op: OpId, model: &Resolved, encoder: &Encoder, links: &Links
         provider: model.provider.clone(),
         model: model.model.clone(),
     };
-    let mut sink = sink(op, links, &handle);
+    let mut sink = sink(at, op, links, &handle);
     let (pool, clock, given) = (Arc::clone(&links.pool), links.clock, handle.clone());
     let work = move || pool.call(&job, &given, &|| clock.now(), &mut sink);
-    not_started(op, links, links.crew.spawn(work));
+    not_started(at, op, links, links.crew.spawn(work));
     handle
 }
 
 /// Plays the offline model.
-pub(super) fn scripted(op: OpId, messages: Arc<Vec<Message>>, links: &Links) -> CallHandle {
+pub(super) fn scripted(
+    at: Address,
+    op: OpId,
+    messages: Arc<Vec<Message>>,
+    links: &Links,
+) -> CallHandle {
     let handle = CallHandle::new();
-    let mut sink = sink(op, links, &handle);
+    let mut sink = sink(at, op, links, &handle);
     let (clock, given) = (links.clock, handle.clone());
     let work = move || offline::run(&messages, &given, &|| clock.now(), &mut sink);
-    not_started(op, links, links.crew.spawn(work));
+    not_started(at, op, links, links.crew.spawn(work));
     handle
 }
 
 /// Starts a tool; `None` if it could not be started.
-pub(super) fn tool(op: OpId, call: &OpenCall, window: u64, links: &Links) -> Option<Cancel> {
+pub(super) fn tool(
+    at: Address,
+    op: OpId,
+    call: &OpenCall,
+    window: u64,
+    links: &Links,
+) -> Option<Cancel> {
     let Check::Ready(args) = &call.check else { return None };
     let cancel = Cancel::new();
     let outfit = &links.outfit;
@@ -111,7 +133,7 @@ pub(super) fn tool(op: OpId, call: &OpenCall, window: u64, links: &Links) -> Opt
     let (name, args) = (call.name.clone(), args.clone());
     let (sender, waker) = links.reporter();
     let report = move |input: batch::Input| {
-        if sender.send(Report::Tool(op, input)).is_ok() {
+        if sender.send(Report::Tool(at, op, input)).is_ok() {
             let _ = waker.wake();
         }
     };

@@ -59,6 +59,8 @@ pub struct CallShape {
 /// What friends say again and again: made once, since a world makes millions of them.
 #[derive(Debug)]
 pub struct Stock {
+    /// A person's message.
+    pub user: Arc<User>,
     /// A good reply.
     pub fine: Arc<ReplyBody>,
     /// A good result.
@@ -74,6 +76,12 @@ thread_local! {
     static STOCK: RefCell<Stock> = RefCell::new(Stock::default());
 }
 
+/// A person's message that says nothing in particular.
+#[must_use]
+pub fn stock_user() -> Arc<User> {
+    stock(|stock| Arc::clone(&stock.user))
+}
+
 /// Lends this thread's stock.
 pub fn stock<R>(take: impl FnOnce(&mut Stock) -> R) -> R {
     STOCK.with_borrow_mut(take)
@@ -82,6 +90,7 @@ pub fn stock<R>(take: impl FnOnce(&mut Stock) -> R) -> R {
 impl Default for Stock {
     fn default() -> Stock {
         Stock {
+            user: user("hi"),
             fine: text("fine"),
             good: Arc::new(ToolOutput::text("ok")),
             bad: Arc::new(ToolOutput::error("no")),

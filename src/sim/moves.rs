@@ -1,6 +1,7 @@
 //! What the world may do next. A list of moves is a replay file.
 
 use crate::base::FailKind;
+use crate::engine::{Cause, QueueKind};
 use serde::{Deserialize, Serialize};
 
 /// One move.
@@ -72,4 +73,23 @@ pub enum Reply {
     Terminate,
     /// A launch is refused, a process is reported.
     Special,
+}
+
+/// A waiting prompt of a former run is a follow-up for the next one.
+pub(super) fn follow(kind: QueueKind) -> QueueKind {
+    match kind {
+        QueueKind::Prompt | QueueKind::FollowUp => QueueKind::FollowUp,
+        QueueKind::Steer => QueueKind::Steer,
+    }
+}
+
+/// Who stops a run, by number.
+pub(super) fn cause(n: u8) -> Cause {
+    match n % 5 {
+        0 => Cause::User,
+        1 => Cause::Timeout,
+        2 => Cause::Restart,
+        3 => Cause::Handoff,
+        _ => Cause::Disconnect,
+    }
 }

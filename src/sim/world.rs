@@ -3,7 +3,7 @@
 use super::bodies;
 use super::checks::{self, Fate};
 use super::friends::{Friend, gate, history, model_says, note_friend, tool_says};
-use super::moves::{Move, Reply};
+use super::moves::{Move, Reply, cause, follow};
 use super::sabotage::Sabotage;
 use super::store::{MemStore, Refused};
 use crate::base::limits::QUEUE_MAX;
@@ -167,7 +167,10 @@ impl World {
     fn message(&mut self) -> (MsgId, Arc<crate::transcript::User>) {
         let id = MsgId(self.next_msg);
         self.next_msg += 1;
-        (id, bodies::user(&format!("m{}", id.0)))
+        // Without checks nobody reads what it says.
+        let checks = self.knobs.checks;
+        let body = if checks { bodies::user(&format!("m{}", id.0)) } else { bodies::stock_user() };
+        (id, body)
     }
 
     fn submit(&mut self, entry: Entry, prompts: u64) {
@@ -582,22 +585,4 @@ fn mix(trace: u64, a: u64, b: u64, c: u64) -> u64 {
     let mut x = trace ^ a.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = x.rotate_left(23) ^ b.wrapping_mul(0xd6e8_feb8_6659_fd93);
     x.rotate_left(17).wrapping_add(c).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-}
-
-/// A waiting prompt of a former run is a follow-up for the next one.
-fn follow(kind: QueueKind) -> QueueKind {
-    match kind {
-        QueueKind::Prompt | QueueKind::FollowUp => QueueKind::FollowUp,
-        QueueKind::Steer => QueueKind::Steer,
-    }
-}
-
-fn cause(n: u8) -> Cause {
-    match n % 5 {
-        0 => Cause::User,
-        1 => Cause::Timeout,
-        2 => Cause::Restart,
-        3 => Cause::Handoff,
-        _ => Cause::Disconnect,
-    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// No space is left.
-    #[error("the disk that holds {path} is full; nothing was written", path = .path.display())]
+    #[error("the disk that holds {path} is full; the last step was not stored", path = .path.display())]
     Full {
         /// The database.
         path: PathBuf,
@@ -75,6 +75,12 @@ pub enum StoreError {
     #[error("{path} is a database of another program and is left untouched", path = .path.display())]
     Foreign {
         /// The database.
+        path: PathBuf,
+    },
+    /// Something else than a file stands in its place.
+    #[error("{path} is not a regular file and is left untouched", path = .path.display())]
+    NoFile {
+        /// The place.
         path: PathBuf,
     },
     /// The same run was accepted before.

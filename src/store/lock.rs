@@ -6,6 +6,13 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a lock that is held is tried again. Whoever asks for the owner holds it for an
+/// instant, and must not make another process believe that the directory is in use.
+const TRIES: u32 = 5;
+/// The time between two tries.
+const TRY_PAUSE: Duration = Duration::from_millis(4);
 
 /// Holds the state directory until it is dropped or the process ends.
 #[derive(Debug)]
@@ -30,16 +37,11 @@ impl StateLock {
         let mut file = options.open(&path).map_err(io)?;
         // The lock is the system's and the words in the file are only for people: a file without
         // words, or with a dead owner's, locks nothing (no grace period, nothing to reclaim).
-        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if let Err(error) = exclusive(&file) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(error.into()));
             }
-            let mut owner = Vec::new();
-            let _ = Read::take(&mut file, 512).read_to_end(&mut owner);
-            let owner = String::from_utf8_lossy(&owner);
-            let owner = owner.trim();
-            let owner = if owner.is_empty() { "another process" } else { owner };
-            return Err(StoreError::Locked { dir: dir.to_owned(), owner: owner.to_owned() });
+            return Err(StoreError::Locked { dir: dir.to_owned(), owner: words(&mut file) });
         }
         file.set_len(0).map_err(io)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
@@ -47,10 +49,57 @@ impl StateLock {
         Ok(StateLock { _file: file, path })
     }
 
+    /// The words of the process that has the state directory now, if one has. Nothing is written
+    /// or made, and the lock stays with its owner. Where it cannot be told, nobody is assumed
+    /// dead: the answer then is that another process may have it.
+    #[must_use]
+    pub fn owner(dir: &Path) -> Option<String> {
+        let path = dir.join("stepclaw.lock");
+        // What is no file cannot have been locked, and opening it might wait.
+        if std::fs::metadata(&path).is_ok_and(|what| !what.is_file()) {
+            return None;
+        }
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(_) => return Some(SOMEBODY.to_owned()),
+        };
+        // Shared, so that two who ask do not see each other; given back with the file.
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => None,
+            Err(_) => Some(words(&mut file)),
+        }
+    }
+
     /// The lock file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// An owner who left no words.
+const SOMEBODY: &str = "another process";
+
+fn exclusive(file: &File) -> rustix::io::Result<()> {
+    let mut tries = 1;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if tries < TRIES => tries += 1,
+            done => return done,
+        }
+        std::thread::sleep(TRY_PAUSE);
+    }
+}
+
+/// What the owner says of itself.
+fn words(file: &mut File) -> String {
+    let mut owner = Vec::new();
+    let _ = Read::take(file, 512).read_to_end(&mut owner);
+    let owner = String::from_utf8_lossy(&owner);
+    match owner.trim() {
+        "" => SOMEBODY.to_owned(),
+        owner => owner.to_owned(),
     }
 }
 

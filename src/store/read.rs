@@ -4,7 +4,7 @@ use super::{StoreError, schema};
 use crate::base::{EntryId, Millis, MsgId, RunId, SessionId, json::tolerant};
 use crate::engine::{QueueKind, Termination};
 use crate::transcript::{Entry, OpenCall, User, entry::PROJECTION_VERSION};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,6 +37,10 @@ pub struct SessionRow {
     pub interaction_at: Millis,
     /// Its last run was stopped by a restart and is taken up again by the next start.
     pub interrupted: bool,
+    /// What `/queue` set for it, as the JSON that is stored.
+    pub queue_settings: Option<String>,
+    /// The conversation that it belongs to, for a child's.
+    pub parent_key: Option<String>,
 }
 
 /// A run as lists show it.
@@ -88,6 +92,8 @@ pub struct Loaded {
     pub calls: Vec<OpenCall>,
     /// Accepted messages without a place in the transcript, in order.
     pub queue: Vec<(MsgId, QueueKind, Arc<User>)>,
+    /// How many accepted messages have no place in the transcript, whoever is to read them.
+    pub waiting: u64,
     /// The active writer that did not end by itself, if there is one.
     pub open_run: Option<OpenRun>,
     /// Rows that could not be read and were left out, with what is wrong with each.
@@ -108,7 +114,7 @@ impl Reader {
     /// # Errors
     /// What the disk or the database says, or that its schema is newer than ours.
     pub fn open(path: &Path) -> Result<Option<Reader>, StoreError> {
-        if !path.exists() {
+        if !schema::is_there(path)? {
             return Ok(None);
         }
         let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
@@ -156,6 +162,34 @@ impl Reader {
         self.sql(latest(&self.db, most))
     }
 
+    /// The latest runs of one conversation, the latest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn runs_of(&self, key: &str, most: u32) -> Result<Vec<RunRow>, StoreError> {
+        self.sql(runs_of(&self.db, key, most))
+    }
+
+    /// The run of that name, else those whose names begin so, `most` at most, by name.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn runs_named(&self, name: &str, most: u32) -> Result<Vec<RunRow>, StoreError> {
+        match self.run(name)? {
+            Some(run) => Ok(vec![run]),
+            None => self.sql(beginning(&self.db, name, most)),
+        }
+    }
+
+    /// The runs of a session that were accepted and have not begun, with the message of each, in
+    /// the order of their acceptance.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn not_begun(&self, session: &SessionId) -> Result<Vec<(RunId, MsgId)>, StoreError> {
+        self.sql(not_begun(&self.db, session))
+    }
+
     /// One run by its name.
     ///
     /// # Errors
@@ -166,7 +200,8 @@ impl Reader {
 }
 
 const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
-                       updated_at, entry_count, started_at, interaction_at, interrupted FROM sessions";
+                       updated_at, entry_count, started_at, interaction_at, interrupted, \
+                       queue_settings, parent_key FROM sessions";
 
 fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -181,6 +216,8 @@ fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
         started_at: millis(r, 8)?,
         interaction_at: millis(r, 9)?,
         interrupted: r.get(10)?,
+        queue_settings: text(r, 11)?,
+        parent_key: text(r, 12)?,
     })
 }
 
@@ -244,6 +281,33 @@ fn latest(db: &Connection, most: u32) -> rusqlite::Result<Vec<RunRow>> {
     db.prepare_cached(&sql)?.query_map([most], run_row)?.collect()
 }
 
+/// The latest runs of one conversation.
+fn runs_of(db: &Connection, key: &str, most: u32) -> rusqlite::Result<Vec<RunRow>> {
+    let sql =
+        format!("{RUN} WHERE session_key = ?1 ORDER BY accepted_at DESC, run_id DESC LIMIT ?2");
+    db.prepare_cached(&sql)?.query_map(params![key, most], run_row)?.collect()
+}
+
+/// Runs whose names begin so. The comparisons find them by the index of names: no character is
+/// higher than the one that is appended.
+fn beginning(db: &Connection, name: &str, most: u32) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = format!(
+        "{RUN} WHERE run_id >= ?1 AND run_id < ?1 || char(1114111) \
+         AND substr(run_id, 1, length(?1)) = ?1 ORDER BY run_id LIMIT ?2"
+    );
+    db.prepare_cached(&sql)?.query_map(params![name, most], run_row)?.collect()
+}
+
+fn not_begun(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<(RunId, MsgId)>> {
+    // A run without a message can be ended all the same: no message has the highest name.
+    let sql = "SELECT runs.run_id, coalesce(msg_id, 9223372036854775807) FROM runs LEFT JOIN queue \
+               ON queue.session_id = runs.session_id AND queue.run_id = runs.run_id \
+               WHERE runs.session_id = ?1 AND ended_at IS NULL AND claimed_at IS NULL \
+               ORDER BY accepted_at, queue.n";
+    let row = |r: &Row<'_>| Ok((RunId::new(r.get::<_, String>(0)?), MsgId(unsigned(r, 1)?)));
+    db.prepare_cached(sql)?.query_map([session.as_str()], row)?.collect()
+}
+
 /// One run by its name.
 pub(super) fn run(db: &Connection, run: &str) -> rusqlite::Result<Option<RunRow>> {
     db.prepare_cached(&format!("{RUN} WHERE run_id = ?1"))?.query_row([run], run_row).optional()
@@ -258,6 +322,7 @@ pub(super) fn load(db: &Connection, key: &str) -> rusqlite::Result<Loaded> {
         branch: vec![],
         calls: vec![],
         queue: vec![],
+        waiting: 0,
         open_run: None,
         damaged: vec![],
     };
@@ -266,6 +331,8 @@ pub(super) fn load(db: &Connection, key: &str) -> rusqlite::Result<Loaded> {
     known_version(db, id)?;
     loaded.branch = branch(db, id, &mut loaded.damaged)?;
     loaded.queue = queue(db, id, &mut loaded.damaged)?;
+    let sql = "SELECT count(*) FROM queue WHERE session_id = ?1";
+    loaded.waiting = db.prepare_cached(sql)?.query_row([id], |r| unsigned(r, 0))?;
     let (calls, processes) = calls(db, id, &mut loaded.damaged)?;
     loaded.calls = calls;
     loaded.open_run =
@@ -378,7 +445,10 @@ fn queue(
     session: &str,
     damaged: &mut Vec<String>,
 ) -> rusqlite::Result<Vec<(MsgId, QueueKind, Arc<User>)>> {
-    let sql = "SELECT msg_id, kind, body FROM queue WHERE session_id = ?1 ORDER BY n";
+    // The message of a run that has not ended is that run's; what others left is anybody's.
+    let sql = "SELECT msg_id, kind, body FROM queue LEFT JOIN runs ON runs.run_id = queue.run_id \
+               WHERE queue.session_id = ?1 AND (queue.run_id IS NULL OR ended_at IS NOT NULL) \
+               ORDER BY n";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([session])?;
     let mut queue = Vec::new();

@@ -119,6 +119,7 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
     if let Some(dir) = path.parent() {
         create_private(dir)?;
     }
+    is_there(path)?;
     check_header(path)?;
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let mut db = Connection::open(path).map_err(sql)?;
@@ -146,6 +147,17 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
 
 fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Whether there is a file. What is something else, as a pipe that would be waited for, is refused
+/// before it is opened.
+pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(path) {
+        Ok(what) if what.is_file() => Ok(true),
+        Ok(_) => Err(StoreError::NoFile { path: path.to_owned() }),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(StoreError::from_io(path, &e)),
+    }
 }
 
 /// Reads the version from the file's header, without the database's help: not even its lock file

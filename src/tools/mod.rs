@@ -17,4 +17,4 @@ pub mod text;
 
 pub use check::{Checked, RejectKind, Rejected, check};
 pub use judge::{judge, result_hash};
-pub use spec::{ToolSpec, core};
+pub use spec::{ToolSpec, core, replayable};

@@ -15,12 +15,20 @@ pub struct ToolSpec {
     pub sequential: bool,
     /// Made to be called again and again: the loop detector is more patient with it.
     pub poll: bool,
+    /// It changes nothing: a run that takes up an interrupted one may use it (semantics 7.7).
+    pub replay_safe: bool,
+}
+
+/// The tools that change nothing.
+#[must_use]
+pub fn replayable(specs: &[ToolSpec]) -> Vec<ToolSpec> {
+    specs.iter().filter(|spec| spec.replay_safe).cloned().collect()
 }
 
 /// The coding tools, sorted by name.
 #[must_use]
 pub fn core() -> Vec<ToolSpec> {
-    vec![apply_patch(), edit(), exec(), ls(), read(), write()]
+    vec![apply_patch(), edit(), exec(), safe(ls()), safe(read()), write()]
 }
 
 fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
@@ -30,7 +38,12 @@ fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> 
         parameters: json!({"type": "object", "properties": properties, "required": required}),
         sequential: false,
         poll: false,
+        replay_safe: false,
     }
+}
+
+fn safe(spec: ToolSpec) -> ToolSpec {
+    ToolSpec { replay_safe: true, ..spec }
 }
 
 fn apply_patch() -> ToolSpec {

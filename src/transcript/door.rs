@@ -211,6 +211,11 @@ impl Door {
         self.waiting.iter().map(item).collect()
     }
 
+    /// A waiting message that another run will take up is nothing to this one any more.
+    pub fn forget(&mut self, id: MsgId) {
+        self.waiting.remove(&id);
+    }
+
     /// How often the live guard had to step in. The engine never makes it.
     #[must_use]
     pub fn guarded(&self) -> u32 {

@@ -294,10 +294,12 @@ impl SessionKey {
             ("explicit", _) => Kind::Explicit,
             (_, "") => Kind::Other,
             ("subagent", _) => Kind::Subagent { depth: depth(base) },
-            ("cron", job) => match job.split_once(RUN).filter(|(j, r)| *j != "" && *r != "") {
-                Some((job, run)) => Kind::Cron { job, run: Some(run) },
-                None => Kind::Cron { job, run: None },
-            },
+            ("cron", job) => {
+                match job.split_once(RUN).filter(|(j, r)| !j.is_empty() && !r.is_empty()) {
+                    Some((job, run)) => Kind::Cron { job, run: Some(run) },
+                    None => Kind::Cron { job, run: None },
+                }
+            }
             ("hook", _) => Kind::Hook,
             ("acp", _) => Kind::Acp,
             ("dashboard", _) => Kind::Dashboard,

@@ -14,6 +14,7 @@ use crate::base::limits::{
     LANE_NAME_BYTES_MAX, LANE_NOTICE_MS, LANE_SESSION_BYTES_MAX, LANE_TICKETS_MAX,
 };
 use crate::base::{Millis, key};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +24,10 @@ use std::sync::Arc;
 pub struct Ticket(pub u64);
 
 /// Who goes first; inside one priority the order of coming decides (N4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// Somebody waits for it.
     Foreground,

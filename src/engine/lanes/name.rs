@@ -4,10 +4,12 @@ use super::LaneRefusal;
 use crate::base::limits::{
     LANE_BACKGROUND, LANE_MAIN_MIN, LANE_MAIN_PER_CPU, LANE_NAME_BYTES_MAX, LANE_WIDE,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A global lane: what kind of work it is.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Lane {
     /// Answers to people.
     Main,

@@ -161,7 +161,8 @@ fn children_do_not_eat_their_parents() {
     let mut next = 2;
     for depth in 0..4 {
         let from = tree.len() - 3_usize.pow(depth);
-        for (parent, _) in tree[from..].to_vec() {
+        let parents = tree[from..].to_vec();
+        for (parent, _) in parents {
             tree.extend((0..3).map(|i| (next + i, parent)));
             next += 3;
         }

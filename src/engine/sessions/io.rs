@@ -8,7 +8,7 @@ use crate::engine::turns::{Arriving, Group, Partial};
 use crate::engine::watch::{Activity, Thresholds};
 use crate::engine::{Cause, Termination};
 use crate::transcript::User;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A conversation's key.
@@ -51,7 +51,7 @@ pub struct Arrival {
 }
 
 /// How a message waits for its turn; stored with its run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waits {
     /// Message or heartbeat.
     pub arriving: Arriving,
@@ -69,6 +69,9 @@ pub struct Waits {
     pub owner: Option<Arc<str>>,
     /// Who goes first.
     pub priority: Priority,
+    /// The run's own budget, ms, where it has one; 0 is none.
+    #[serde(default)]
+    pub budget_ms: Option<u64>,
     /// Which attempt at resuming an interrupted run it is; 0 for anything else.
     pub attempt: u8,
     /// Only tools that can be repeated are offered to it.
@@ -336,6 +339,8 @@ pub struct Start {
     pub granted_at: Millis,
     /// Only tools that can be repeated.
     pub narrowed: bool,
+    /// The run's own budget, ms, where it has one.
+    pub budget_ms: Option<u64>,
 }
 
 /// What somebody should know.

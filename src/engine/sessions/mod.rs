@@ -40,15 +40,12 @@ use crate::engine::{Cause, Termination};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Runs that never began, with their messages.
-type Dropped = Vec<(RunId, MsgId)>;
-
 /// What is open with the world.
 #[derive(Clone, PartialEq, Debug)]
 enum Asked {
     Admit(RunId, Doing),
     Open(Key),
-    Drop(Key, Dropped, Termination),
+    Drop(Key, Vec<(RunId, MsgId)>, Termination),
     Reset(Key, ResetReason),
     Delete(Key),
     Settings(Key, Partial),
@@ -162,6 +159,8 @@ struct Session {
     overflow: Option<RunId>,
     /// What a start found waiting.
     restored: Vec<Turn>,
+    /// What waits found the session at rest: it runs without a quiet window.
+    at_once: bool,
 }
 
 /// The process stops.
@@ -193,11 +192,14 @@ pub struct Sessions {
     /// How many runs are active.
     running: usize,
     /// Ends that could not be stored yet.
-    drop_again: Vec<(Key, Dropped, Termination)>,
+    drop_again: Vec<Owed>,
     next_msg: u64,
     next_op: u32,
     next_ticket: u64,
 }
+
+/// Runs of a session whose end could not be stored, with the message of each.
+type Owed = (Key, Vec<(RunId, MsgId)>, Termination);
 
 /// What a step gathers.
 type Out = Step;
@@ -335,6 +337,7 @@ impl Sessions {
             lined_at: now,
             overflow: None,
             restored: vec![],
+            at_once: false,
         })
     }
 
@@ -344,10 +347,22 @@ impl Sessions {
         self.runs.len()
     }
 
+    /// Whether a run is here that has not ended.
+    #[must_use]
+    pub fn is_live(&self, run: &RunId) -> bool {
+        self.runs.contains_key(run)
+    }
+
     /// How many sessions are in use or in memory.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Whether an operation is an admission, for a store that failed it.
+    #[must_use]
+    pub fn admits(&self, op: OpId) -> bool {
+        matches!(self.asked.get(&op), Some(Asked::Admit(..)))
     }
 
     /// The run that writes in a session.
@@ -360,6 +375,21 @@ impl Sessions {
             | Phase::Opening(_)
             | Phase::Changing(_)
             | Phase::Mending => None,
+        }
+    }
+
+    /// The runs that an abort of this target would stop.
+    #[must_use]
+    pub fn stoppable(&self, target: &Target) -> Vec<RunId> {
+        let stops = |live: &Live| !matches!(live.stage, Stage::Dropping);
+        match target {
+            Target::Run(run) => {
+                self.runs.get(run).filter(|l| stops(l)).map(|_| run.clone()).into_iter().collect()
+            }
+            Target::Session(key) => {
+                let of = self.runs.iter().filter(|(_, live)| live.key == *key && stops(live));
+                of.map(|(run, _)| run.clone()).collect()
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is stopped, begun anew, deleted, drained.
 
 use super::{Act, Asked, Change, Drain, Event, Key, Out, Pending, Phase, Refusal, Sessions};
-use super::{Dropped, Stage, Target, dropped};
+use super::{Stage, Target, dropped};
 use crate::base::limits::DROP_RETRY_MS;
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::turns::{Partial, Turn};
@@ -278,7 +278,7 @@ impl Sessions {
         let (again, rest) =
             std::mem::take(&mut self.drop_again).into_iter().partition(|(k, _, _)| k == key);
         self.drop_again = rest;
-        let again: Vec<(Key, Dropped, Termination)> = again;
+        let again: Vec<super::Owed> = again;
         for (key, runs, how) in again {
             self.drop_runs(&key, runs, how, now, out);
         }

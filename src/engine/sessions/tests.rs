@@ -43,6 +43,7 @@ fn waits() -> Waits {
         lane: Lane::Main,
         owner: None,
         priority: Priority::Normal,
+        budget_ms: None,
         attempt: 0,
         narrowed: false,
     }

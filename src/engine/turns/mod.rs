@@ -7,15 +7,17 @@ mod text;
 
 pub use seen::Seen;
 pub use settings::{Arriving, DropPolicy, Mode, Partial, Place, QueueSettings, place, resolve};
+pub(in crate::engine) use text::one_line;
 pub use text::{after_overflow, collect_prompt, overflow_prompt, summary_line};
 
 use crate::base::limits::{OVERFLOW_GROUPS_MAX, TURNS_CAP_MAX};
 use crate::base::{Millis, MsgId, RunId};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Where a turn comes from and what it may do: turns of different groups never share one (Q7).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Group {
     route: Arc<str>,
     permission: Arc<str>,
@@ -168,12 +170,12 @@ impl Turns {
         match self.due(settings) {
             None => Next::Nothing,
             Some(at) if now < at => Next::Quiet(at),
-            Some(_) => self.take(settings.mode),
+            Some(_) => self.take(settings),
         }
     }
 
-    fn take(&mut self, mode: Mode) -> Next {
-        let collect = mode == Mode::Collect;
+    fn take(&mut self, settings: &QueueSettings) -> Next {
+        let collect = settings.mode == Mode::Collect;
         let overflow = self.overflow.pop_front();
         let first = self.waiting.front().map(|t| &t.group);
         if let Some(overflow) = &overflow
@@ -184,8 +186,10 @@ impl Turns {
             return Next::Run { lead, turns: vec![], overflow: Some(overflow.clone()) };
         }
         let same = |t: &&Turn| !t.in_flight && first == Some(&t.group);
-        let count = if collect { self.waiting.iter().take_while(same).count() } else { 1 };
-        let turns: Vec<Turn> = self.waiting.drain(..count.min(self.waiting.len())).collect();
+        let most = if collect { settings.limit() } else { 1 };
+        // No more than the cap, also after turns were put back: what is taken may come back again.
+        let count = self.waiting.iter().take(most).take_while(same).count();
+        let turns: Vec<Turn> = self.waiting.drain(..count).collect();
         match turns.last().map(|t| t.run.clone()) {
             Some(lead) => Next::Run { lead, turns, overflow },
             None => Next::Nothing,

@@ -163,7 +163,8 @@ pub fn resolve(
 }
 
 /// What arrives at a session (Q3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arriving {
     /// A message for the model.
     Message,

@@ -148,6 +148,25 @@ fn groups_do_not_mix() {
     assert_ne!(Group::new("a", "1:b", "", ""), Group::new("a", "1", ":b", ""));
 }
 
+/// Q4, Q7: turns that come back again and again while others arrive do not pile up.
+#[test]
+fn what_comes_back_does_not_pile_up() {
+    let most = with(Mode::Collect, u16::MAX, DropPolicy::Old);
+    let (mut turns, mut n) = (Turns::default(), 0);
+    for _ in 0..5 {
+        let taken = turns.next(&most, Millis(1_000_000));
+        for _ in 0..TURNS_CAP_MAX {
+            let _ = turns.arrive(turn(n, "t", 0), &most, Millis(0));
+            n += 1;
+        }
+        if let Next::Run { turns: taken, overflow, .. } = taken {
+            assert!(taken.len() <= TURNS_CAP_MAX.into());
+            turns.put_back(taken, overflow);
+        }
+    }
+    assert_eq!(turns.len(), 2 * usize::from(TURNS_CAP_MAX));
+}
+
 /// Q8: the summary comes before what remains: in a collected turn of the same group, or as a turn
 /// of its own; it is told to nobody but its group.
 #[test]

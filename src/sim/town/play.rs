@@ -191,6 +191,7 @@ pub(super) fn waits(mode: Mode, kind: u8) -> Waits {
         lane,
         owner,
         priority,
+        budget_ms: None,
         attempt: 0,
         narrowed: false,
     }

@@ -192,3 +192,26 @@ fn b032_a_start_finds_what_was_under_way() {
     bed.manage(Change::GivenUp).unwrap();
     assert_eq!(bed.boot().interrupted, vec![]);
 }
+
+/// L20, S16: runs are found by conversation, by name and by the beginning of a name.
+#[test]
+fn runs_are_found() {
+    let mut bed = bed();
+    for (n, run) in ["ab_cd-1", "ab_cd-2", "abXcd-3", "b"].into_iter().enumerate() {
+        bed.admit(asks(run, n as u64 + 1));
+    }
+    bed.admit(Admit { key: "agent:main:x".into(), fresh: SessionId::new("s2"), ..asks("é-x", 9) });
+    let reader = crate::store::Reader::open(&bed.path).unwrap().unwrap();
+    let ids = |rows: Vec<read::RunRow>| rows.into_iter().map(|r| r.run_id).collect::<Vec<_>>();
+    assert_eq!(ids(reader.runs_of(KEY, 2).unwrap()), ["b", "abXcd-3"]);
+    assert_eq!(ids(reader.runs_of("agent:main:x", 9).unwrap()), ["é-x"]);
+    let named = |name: &str| ids(reader.runs_named(name, 9).unwrap());
+    assert_eq!(named("ab_cd-"), ["ab_cd-1", "ab_cd-2"], "nothing in a name is a pattern");
+    assert_eq!(named("ab_cd-2"), ["ab_cd-2"]);
+    assert_eq!((named("é"), named("a%"), named("c").len()), (vec!["é-x".to_owned()], vec![], 0));
+    bed.write(Some("b"), vec![Write::Claim, Write::QueueTake(MsgId(4))]).unwrap();
+    let waits = reader.not_begun(&SessionId::new("s1")).unwrap();
+    let waits: Vec<_> = waits.iter().map(|(run, msg)| (run.as_str(), msg.0)).collect();
+    assert_eq!(waits, [("ab_cd-1", 1), ("ab_cd-2", 2), ("abXcd-3", 3)]);
+    assert_eq!(bed.load().waiting, 3);
+}

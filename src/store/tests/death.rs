@@ -39,14 +39,34 @@ fn the_lock_names_its_owner_and_dies_with_it() {
     assert_eq!(line(&mut out), "locked");
     let error = StateLock::take(dir.path(), "me").unwrap_err();
     assert!(matches!(&error, StoreError::Locked { owner, .. } if owner == WORDS), "{error:?}");
+    assert_eq!(StateLock::owner(dir.path()).as_deref(), Some(WORDS));
     // A contender does not take the words away.
     assert!(StateLock::take(dir.path(), "me").unwrap_err().to_string().ends_with(WORDS));
     owner.kill().unwrap();
     owner.wait().unwrap();
+    assert_eq!(StateLock::owner(dir.path()), None, "its words are still there, and it is not");
     let lock = StateLock::take(dir.path(), "me").unwrap();
     assert_eq!(std::fs::read_to_string(lock.path()).unwrap(), "me\n");
     drop(lock);
     StateLock::take(dir.path(), "again").unwrap();
+}
+
+/// S13: asking for the owner makes nothing, and keeps nobody out.
+#[test]
+fn whoever_asks_is_in_nobodys_way() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(StateLock::owner(dir.path()), None);
+    assert!(!dir.path().join("stepclaw.lock").exists());
+    let at = dir.path().to_owned();
+    let asked = std::thread::spawn(move || {
+        for _ in 0..2_000 {
+            let _ = StateLock::owner(&at);
+        }
+    });
+    for _ in 0..200 {
+        drop(StateLock::take(dir.path(), "me").unwrap());
+    }
+    asked.join().unwrap();
 }
 
 /// S13, B060: a file without words locks nothing by itself, and a held lock whose words are not

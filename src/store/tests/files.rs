@@ -109,6 +109,20 @@ fn damage_is_named_and_left_alone() {
     untouched(&path, || assert!(matches!(refused(&path), StoreError::Corrupt { .. })));
 }
 
+/// S9: a pipe in place of a database is named, and nobody waits for it.
+#[test]
+fn what_is_no_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sqlite");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    for error in [open(&path, Synchronous::Full).unwrap_err(), Reader::open(&path).unwrap_err()] {
+        assert!(matches!(&error, StoreError::NoFile { .. }), "{error:?}");
+        assert!(error.to_string().contains("agent.sqlite is not a regular file"), "{error}");
+    }
+    assert!(matches!(open(dir.path(), Synchronous::Full), Err(StoreError::NoFile { .. })));
+}
+
 /// S10: what cannot be written is said to be that. The kernel's own directories refuse everybody.
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
@@ -149,7 +163,7 @@ fn b055_a_full_disk_writes_nothing() {
         [door.append(said("small"), Millis(3)), door.append(said(&"b".repeat(100_000)), Millis(3))];
     let error = failed(bed.write(Some("r1"), big.concat()));
     assert!(matches!(&error, StoreError::Full { .. }), "{error:?}");
-    assert!(error.to_string().contains("full; nothing was written"), "{error}");
+    assert!(error.to_string().contains("full; the last step was not stored"), "{error}");
     assert_eq!(bed.dump(), before);
     // In a group only the part that does not fit is lost, or all of them are: never a half.
     let group =

@@ -16,7 +16,14 @@ fn refused(name: &str, value: Value) -> String {
 /// A spec around any schema.
 fn spec(parameters: Value) -> Vec<ToolSpec> {
     let (name, description) = ("t".to_owned(), String::new());
-    vec![ToolSpec { name, description, parameters, sequential: false, poll: false }]
+    vec![ToolSpec {
+        name,
+        description,
+        parameters,
+        sequential: false,
+        poll: false,
+        replay_safe: false,
+    }]
 }
 
 /// tools#2. B110: empty, blank, null and absent arguments all mean an empty object.
