@@ -28,7 +28,7 @@ pub use io::{
 };
 
 #[cfg(any(test, fuzzing, feature = "sim"))]
-pub use plant::Plant;
+pub use plant::{Line, Plant};
 
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Lanes, Ticket};
