@@ -45,6 +45,7 @@ impl Sessions {
                 session.turns.put_back(vec![turn], None);
                 self.runs.get_mut(&run)?.stage = Stage::Waiting;
                 self.schedule(&live.key, now, &mut out);
+                self.go_on(now, &mut out);
                 true
             }
         };
