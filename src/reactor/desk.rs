@@ -7,15 +7,11 @@ use super::seat::{Address, Launch, Said, Seat};
 use super::settle::{Whole, settle};
 use super::{Reactor, ReactorError, stored};
 use crate::base::{MsgId, OpId, RunId, SessionId, id};
-use crate::engine::recovery::{Candidate, CandidateKind};
-use crate::engine::sessions::{
-    Act, Admission, Arrival, Change, Event, Input, Key, Restored, Start,
-};
+use crate::engine::sessions::{Act, Admission, Arrival, Change, Event, Input, Key, Start};
 use crate::engine::turns::collect_prompt;
-use crate::engine::{Cause, Input as RunInput, Termination};
+use crate::engine::{Input as RunInput, Termination};
 use crate::store::{
-    Admit, Admitted, Answer, Boot, Change as Managed, Denied, Fact, Job, Loaded, Manage, Part,
-    StoreError,
+    Admit, Admitted, Answer, Change as Managed, Denied, Fact, Job, Loaded, Manage, Part, StoreError,
 };
 use crate::tools::replayable;
 use crate::transcript::{Content, Door, User};
@@ -122,6 +118,8 @@ impl Reactor {
 
     fn change(&mut self, op: OpId, key: &Key, change: Change) -> Result<(), ReactorError> {
         let at = self.links.clock.now();
+        // What was read ahead is not what is stored any more.
+        self.ahead = None;
         let what = match change {
             Change::Drop { runs, termination } => Managed::Drop { runs, termination },
             Change::Reset(reason) => {
@@ -188,7 +186,7 @@ impl Reactor {
         }
     }
 
-    fn feed_seat(
+    pub(super) fn feed_seat(
         &mut self,
         key: &Key,
         input: RunInput,
@@ -198,7 +196,7 @@ impl Reactor {
     }
 
     /// Does something with a session's seat, and takes up what it says.
-    fn with_seat(
+    pub(super) fn with_seat(
         &mut self,
         key: &Key,
         observer: &mut dyn Observer,
@@ -237,7 +235,13 @@ impl Reactor {
             let input = match said {
                 Said::Steered { run, taken } => Input::Steered { run, taken },
                 Said::Joined(run) => Input::Joined(run),
+                Said::Turned(run) if self.detached.contains_key(&run) => continue,
                 Said::Turned(run) => Input::Turned(run),
+                Said::Ended { run, termination, .. }
+                    if self.detached_end(&run, &termination, observer) =>
+                {
+                    continue;
+                }
                 Said::Ended { run, termination, reload } => {
                     Input::Ended { run, termination, reload }
                 }
@@ -255,6 +259,9 @@ impl Reactor {
     ) -> Result<(), ReactorError> {
         if self.is_open(&key) {
             return self.decide(Input::Opened(op), observer);
+        }
+        if let Some((_, loaded)) = self.ahead.take().filter(|(of, _)| *of == key) {
+            return self.loaded(op, key, Ok(loaded), observer);
         }
         let ticket = self.links.ticket(Owner::Load(op, Arc::clone(&key)));
         self.links.send(Job::Load(ticket, key.to_string()))
@@ -312,10 +319,15 @@ impl Reactor {
                 }),
                 Owner::Act(op) => self.written(op, result, observer),
                 Owner::Settle(op) => self.settled(op, result.map(|_| ()), observer),
-                Owner::Load(..) | Owner::Boot | Owner::Nobody => Ok(()),
+                Owner::Load(..) | Owner::Ahead(_) | Owner::Boot | Owner::Nobody => Ok(()),
             },
             Answer::Loaded(ticket, loaded) => match self.links.owner(ticket) {
                 Owner::Load(op, key) => self.loaded(op, key, loaded, observer),
+                Owner::Ahead(key) => {
+                    // What is wrong with it is said when it is asked for.
+                    self.ahead = loaded.ok().map(|loaded| (key, loaded));
+                    Ok(())
+                }
                 Owner::Seat(_) | Owner::Act(_) | Owner::Settle(_) | Owner::Boot | Owner::Nobody => {
                     Ok(())
                 }
@@ -379,90 +391,6 @@ impl Reactor {
         self.decide(input, observer)
     }
 
-    /// What the last process left is taken up; a process for one conversation leaves the others
-    /// as they are.
-    fn booted(&mut self, boot: Boot, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        let only = self.only.clone();
-        let wanted = |key: &str| only.as_deref().is_none_or(|only| only == key);
-        let mut waiting = Vec::new();
-        for was in boot.waiting.into_iter().filter(|was| wanted(&was.key)) {
-            let text = was.body.content.to_text();
-            let waits = stored::read(was.turn.as_deref(), &text);
-            self.bodies.insert(was.run.clone(), (was.msg, was.body));
-            waiting.push(Restored {
-                key: was.key.into(),
-                run: was.run,
-                request: was.request.into(),
-                msg: was.msg,
-                accepted_at: was.accepted_at,
-                waits,
-            });
-        }
-        let alone = self.only.is_some();
-        let cut = boot.interrupted.into_iter().filter(|_| !alone);
-        let interrupted = cut.map(|cut| {
-            let waits = stored::read(cut.turn.as_deref(), "");
-            // Attempts count over all starts: a turn that kills the process does it a few times.
-            let attempts = waits.attempt;
-            let kind = kind_of(&cut.key);
-            let session = cut.key.into();
-            Candidate { session, run: cut.run, kind, attempts, narrowed: cut.unsure }
-        });
-        let interrupted = interrupted.collect();
-        for (key, run, msg, why) in boot.damaged {
-            if wanted(&key) {
-                self.write_off(&key, run, msg, &why, observer)?;
-            }
-        }
-        self.ready = true;
-        let next_msg = boot.next_msg;
-        self.decide(Input::Boot { next_msg, waiting, interrupted }, observer)
-    }
-
-    /// A run whose message is not there can only end: its message was answered by a run that was
-    /// cut off, or it is damaged.
-    fn write_off(
-        &mut self,
-        key: &str,
-        run: RunId,
-        msg: MsgId,
-        why: &str,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ReactorError> {
-        observer.notice(Some(&key.into()), &format!("run {run} is closed: {why}"));
-        let at = self.links.clock.now();
-        let termination = Termination::Aborted { cause: Cause::Restart };
-        let what = Managed::Drop { runs: vec![(run, msg)], termination };
-        let manage = Manage { key: key.to_owned(), at, what };
-        let ticket = self.links.ticket(Owner::Nobody);
-        self.links.send(Job::Write(ticket, Part::Manage(Box::new(manage))))
-    }
-
-    /// The message that takes up an interrupted run (semantics 7.7).
-    fn resumption(&self, key: Key, run: &RunId, attempt: u8, narrowed: bool) -> Arrival {
-        let now = self.links.clock.now();
-        let mut text = format!(
-            "[System] The process was restarted while run {run} was under way. Continue from the \
-             transcript. Calls that were running have an unknown outcome: check before you do \
-             them again. Do not start subagents again that were started before."
-        );
-        if narrowed {
-            text.push_str(" Only tools that change nothing are offered in this turn.");
-        }
-        let waits = crate::engine::sessions::Waits { attempt, narrowed, ..stored::plain(&text) };
-        let content = Content::Text(text);
-        let body = Arc::new(User { content, timestamp: now, idempotency_key: None });
-        Arrival {
-            key,
-            run: RunId::new(id::uuid_v7(now, entropy())),
-            request: format!("resume {run}").into(),
-            body,
-            wait: waits,
-            interaction: false,
-            boundary: None,
-        }
-    }
-
     /// A report from a worker.
     pub(super) fn reported(
         &mut self,
@@ -518,24 +446,6 @@ fn combined(bodies: &[(MsgId, Arc<User>)]) -> Option<(MsgId, Arc<User>)> {
     let content = Content::Text(collect_prompt(&blocks));
     let (timestamp, idempotency_key) = (last.timestamp, last.idempotency_key.clone());
     Some((*msg, Arc::new(User { content, timestamp, idempotency_key })))
-}
-
-/// Whose run it was, by its key.
-fn kind_of(key: &str) -> CandidateKind {
-    use crate::base::key::Kind;
-    let Ok(key) = crate::base::SessionKey::parse(key) else { return CandidateKind::Main };
-    match key.kind() {
-        Kind::Subagent { .. } => CandidateKind::Subagent,
-        Kind::Cron { .. } => CandidateKind::Cron,
-        Kind::Acp => CandidateKind::Acp,
-        Kind::Main
-        | Kind::Hook
-        | Kind::Dashboard
-        | Kind::Explicit
-        | Kind::Direct { .. }
-        | Kind::Group { .. }
-        | Kind::Other => CandidateKind::Main,
-    }
 }
 
 fn words(denied: &Denied) -> String {

@@ -73,6 +73,8 @@ pub(super) enum Owner {
     Act(OpId),
     /// A session is being loaded.
     Load(OpId, Key),
+    /// A session is being loaded before it is asked for.
+    Ahead(Key),
     /// A loaded session is being made whole.
     Settle(OpId),
     /// The start.

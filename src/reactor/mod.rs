@@ -2,9 +2,11 @@
 //! `tell`, then starts `act`; workers answer through a channel and wake it.
 
 mod acts;
+mod boot;
 mod clock;
 mod crew;
 mod desk;
+mod detached;
 mod history;
 pub mod journal;
 mod links;
@@ -23,9 +25,9 @@ pub use stored::{plain, request};
 
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::sessions::{Input, Key, Options, Sessions};
-use crate::engine::{Input as RunInput, Setup};
+use crate::engine::{Cause, Input as RunInput, Setup};
 use crate::model::catalog::Resolved;
-use crate::store::{Job, StoreError, Worker};
+use crate::store::{Job, Loaded, StoreError, Worker};
 use crate::transcript::User;
 use crossbeam_channel::{Receiver, bounded};
 use links::{Links, Owner};
@@ -111,6 +113,10 @@ pub struct Reactor {
     due_of: BTreeMap<u32, Millis>,
     /// Sessions that are being made whole.
     settling: BTreeMap<OpId, (Key, Whole)>,
+    /// Runs that are in memory alone.
+    detached: BTreeMap<RunId, Key>,
+    /// A session that was loaded before it was asked for.
+    ahead: Option<(Key, Box<Loaded>)>,
     /// Resets on their way to the store.
     resetting: BTreeMap<OpId, Key>,
     /// Messages of runs that have not ended.
@@ -153,6 +159,11 @@ impl Reactor {
         let mut links = Links::new(store, sender, waker, outfit);
         let ticket = links.ticket(Owner::Boot);
         links.send(Job::Boot(ticket))?;
+        if let Some(key) = &plan.only {
+            // It will be asked for at once: what is read now need not be waited for then.
+            let ticket = links.ticket(Owner::Ahead(Arc::clone(key)));
+            links.send(Job::Load(ticket, key.to_string()))?;
+        }
         let mut reactor = Reactor {
             poll,
             events: Events::with_capacity(64),
@@ -172,6 +183,8 @@ impl Reactor {
             dues: BTreeSet::new(),
             due_of: BTreeMap::new(),
             settling: BTreeMap::new(),
+            ahead: None,
+            detached: BTreeMap::new(),
             resetting: BTreeMap::new(),
             bodies: BTreeMap::new(),
             lines: VecDeque::new(),
@@ -205,6 +218,22 @@ impl Reactor {
     pub fn boundary(&self) -> Option<Millis> {
         let hour = self.daily_hour?;
         Some(zone::daily_boundary(self.now(), hour, &self.zone))
+    }
+
+    /// Stops every run that is in memory alone.
+    ///
+    /// # Errors
+    /// When the loop itself cannot go on.
+    pub fn stop_detached(
+        &mut self,
+        cause: Cause,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ReactorError> {
+        let keys: Vec<Key> = self.detached.values().map(Arc::clone).collect();
+        for key in keys {
+            self.feed_seat(&key, RunInput::Abort(cause), observer)?;
+        }
+        Ok(())
     }
 
     /// The sessions, to look at.

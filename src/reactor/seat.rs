@@ -119,6 +119,8 @@ pub(super) struct Seat {
     pub(super) turn_chars: usize,
     /// A commit failed: what is in memory is not what is stored.
     spoiled: bool,
+    /// A detached run's session is in memory alone: no row, no claim, nothing to recover.
+    detached: bool,
 }
 
 impl Seat {
@@ -154,7 +156,13 @@ impl Seat {
             seed: whole.seed,
             turn_chars: 0,
             spoiled: false,
+            detached: false,
         }
+    }
+
+    /// A session that is never stored.
+    pub fn detached(address: Address, key: &Arc<str>, whole: Whole, model: Resolved) -> Seat {
+        Seat { detached: true, ..Seat::new(address, key, whole, model) }
     }
 
     /// What has to be said since the last time.
@@ -352,7 +360,7 @@ impl Seat {
         }
         self.complete(&append, &mut writes, now);
         let claims = append.iter().any(|r| matches!(r, Record::Claim));
-        self.commit(writes, Made { tell, act, said, claims }, now, links)
+        self.commit(writes, Made { tell, act, said, claims }, now, links, observer)
     }
 
     fn says_end(&self, termination: Termination) -> Said {
@@ -441,6 +449,7 @@ impl Seat {
         made: Made,
         at: Millis,
         links: &mut Links,
+        observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         let entries = writes.iter().filter_map(|write| match write {
             Write::Put(entry) => Some(entry.clone()),
@@ -448,8 +457,13 @@ impl Seat {
         });
         let entries = entries.collect();
         let ends = writes.iter().any(|write| matches!(write, Write::End { .. }));
-        let ticket = links.ticket(Owner::Seat(self.address.seat));
         let Made { tell, act, said, claims } = made;
+        if self.detached {
+            let ticket = 0;
+            self.pending = Some(Pending { ticket, tell, act, said, entries, claims, ends });
+            return self.committed(ticket, Ok(()), links, observer);
+        }
+        let ticket = links.ticket(Owner::Seat(self.address.seat));
         self.pending = Some(Pending { ticket, tell, act, said, entries, claims, ends });
         let commit = Commit {
             session: self.session.clone(),
