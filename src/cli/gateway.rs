@@ -1,7 +1,7 @@
 //! `stepclaw gateway --stdio`: the gateway's frames over standard input and output, one a line,
 //! for a parent process that needs no network.
 
-use super::agent::{explain, options, outfit, owner, setup_of, workspace};
+use super::agent::{explain, options, outfit, owner, safe, setup_of, workspace};
 use super::args::GatewayArgs;
 use super::{Done, FAILED, Failed, OK, USAGE};
 use crate::base::RunId;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
     let outfit = outfit(&config, &model, cwd, agent_db(&paths.state, &args.agent), None);
-    let safe = outfit.specs.iter().filter(|s| s.replay_safe).map(|s| s.name.clone()).collect();
+    let safe = safe(&outfit);
     let mut options = options(&config, &setup);
     if let Some(runs) = args.max_concurrent {
         options.caps.main = runs.max(1);
