@@ -4,11 +4,12 @@ use super::{Do, Server};
 use crate::base::limits::{ANSWERS_MAX, REQUESTS_MAX};
 use crate::base::{Millis, RunId};
 
+use crate::engine::io::PolicyRule;
 use crate::engine::lanes::{Lane, Priority};
 use crate::engine::reset::ResetReason;
 use crate::engine::sessions::{Arrival, Event, Input, Outcome, Target, Waits, Why};
 use crate::engine::turns::{Arriving, Group, Mode, Partial};
-use crate::engine::{Cause, PolicyRule, Termination};
+use crate::engine::{Cause, Termination};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
