@@ -20,7 +20,9 @@ impl Rng {
 
     /// A number below `n`; 0 for `n` of 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        if n == 0 { 0 } else { self.next() % n }
+        // The high half of a product: a division would be most of what a draw costs.
+        let product = u128::from(self.next()) * u128::from(n);
+        u64::try_from(product >> 64).unwrap_or(0)
     }
 
     /// A stream of its own for a part, so that one part's draws do not shift another's.

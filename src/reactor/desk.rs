@@ -76,12 +76,12 @@ impl Reactor {
                 if !self.is_open(&key) {
                     return self.decide(Input::Steered { run, taken: true }, observer);
                 }
-                self.to_seat(&key, RunInput::Cancel(msg), observer)
+                self.feed_seat(&key, RunInput::Cancel(msg), observer)
             }
-            Act::Abort(key, cause) => self.to_seat(&key, RunInput::Abort(cause), observer),
+            Act::Abort(key, cause) => self.feed_seat(&key, RunInput::Abort(cause), observer),
             Act::Supersede(key) => {
                 let by = RunId::new("recovery");
-                self.to_seat(&key, RunInput::Superseded(by), observer)
+                self.feed_seat(&key, RunInput::Superseded(by), observer)
             }
             Act::Look => {
                 let active = self.seats.values().filter(|seat| seat.active());
@@ -188,7 +188,7 @@ impl Reactor {
         }
     }
 
-    fn to_seat(
+    fn feed_seat(
         &mut self,
         key: &Key,
         input: RunInput,

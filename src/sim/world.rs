@@ -10,7 +10,7 @@ use crate::base::limits::QUEUE_MAX;
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::replay::Interruption;
 use crate::engine::{
-    Act, Cause, Entry, Event, Input, Ledger, Outcome, QueueKind, Record, Refusal, Run, Setup, Step,
+    Act, Entry, Event, Input, Ledger, Outcome, QueueKind, Record, Refusal, Run, Setup, Step,
     Submit, Unstarted, Verdict, batch, step,
 };
 use crate::model::wire::request::{Compat, Encoder};

@@ -193,7 +193,8 @@ impl Sessions {
         let active = matches!(session.phase, Phase::Running { stopping: false, .. });
         let waiting = session.phase != Phase::Idle || !session.turns.is_empty();
         match place(waits.arriving, settings.mode, active, waiting) {
-            Place::Run | Place::Wait => {
+            at @ (Place::Run | Place::Wait) => {
+                session.at_once |= at == Place::Run;
                 self.line_up(key, turn(run, msg, waits, now, false), &settings, now, out);
             }
             Place::Steer => {

@@ -28,7 +28,7 @@ pub use io::{
 };
 
 #[cfg(any(test, fuzzing, feature = "sim"))]
-pub use plant::Plant;
+pub use plant::{Line, Plant};
 
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Lanes, Ticket};
@@ -159,6 +159,8 @@ struct Session {
     overflow: Option<RunId>,
     /// What a start found waiting.
     restored: Vec<Turn>,
+    /// What waits found the session at rest: it runs without a quiet window.
+    at_once: bool,
 }
 
 /// The process stops.
@@ -335,6 +337,7 @@ impl Sessions {
             lined_at: now,
             overflow: None,
             restored: vec![],
+            at_once: false,
         })
     }
 

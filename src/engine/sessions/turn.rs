@@ -6,7 +6,7 @@ use super::{Stage, Waits};
 use crate::base::limits::{LANE_RETRY_MS, WATCH_TICK_MS};
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Priority, Ticket};
-use crate::engine::turns::{Arriving, Next, Overflow, Partial, Turn, summary_line};
+use crate::engine::turns::{Arriving, Next, Overflow, Partial, QueueSettings, Turn, summary_line};
 use crate::engine::{Fault, Termination};
 use crate::transcript::{Content, User};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Sessions {
 
     /// A session that is at rest lines up for its next turn, or is looked at again later.
     pub(super) fn schedule(&mut self, key: &Key, now: Millis, out: &mut Out) {
-        let settings = self.queue_settings(key);
+        let settings = self.turn_settings(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
         if matches!(session.phase, Phase::Lined(_)) {
             return self.realign(key, now, out);
@@ -43,6 +43,14 @@ impl Sessions {
             Some(at) if now < at => self.wake(key, at),
             Some(_) => self.ask_lanes(key, now),
         }
+    }
+
+    /// The quiet window is for messages that come while a run is active: one that found the session
+    /// at rest does not wait for others.
+    fn turn_settings(&self, key: &Key) -> QueueSettings {
+        let settings = self.queue_settings(key);
+        let at_once = self.sessions.get(key).is_some_and(|session| session.at_once);
+        if at_once { QueueSettings { debounce_ms: 0, ..settings } } else { settings }
     }
 
     /// Nothing waits: the session is let go after a while.
@@ -189,7 +197,7 @@ impl Sessions {
 
     /// It has its lanes and is in memory: the next turn begins.
     pub(super) fn begin(&mut self, key: &Key, ticket: Ticket, now: Millis, out: &mut Out) {
-        let settings = self.queue_settings(key);
+        let settings = self.turn_settings(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
         if self.drain != Drain::No {
             return self.give_back(key, ticket);
@@ -315,6 +323,7 @@ impl Sessions {
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.generation += 1;
+            session.at_once = false;
             session.phase = Phase::Running { ticket, run: lead.clone(), joined, stopping: false };
         }
         self.running += 1;

@@ -153,7 +153,7 @@ impl Town {
             return (Part::Ending(hand, Termination::Aborted { cause }), None);
         }
         let run = actor.start.run.clone();
-        actor.mail.extend(self.process.carried.drain(..));
+        actor.mail.append(&mut self.process.carried);
         let taken: Vec<(RunId, MsgId)> = actor
             .mail
             .iter()

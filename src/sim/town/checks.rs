@@ -6,9 +6,8 @@ use super::world::Town;
 use crate::base::RunId;
 use crate::base::limits::RECOVERY_ATTEMPTS_MAX;
 use crate::engine::Termination;
-use crate::engine::lanes::Lane;
 use crate::engine::reset::ResetReason;
-use crate::engine::sessions::{Arrival, Event, Key, Outcome, Plant};
+use crate::engine::sessions::{Arrival, Event, Key, Line, Outcome, Plant};
 use crate::sim::Sabotage;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -197,7 +196,7 @@ impl Town {
     /// 8: no lane takes more than it may, and none stays idle while somebody waits for it.
     fn lanes(&self) {
         let cap = usize::from(self.knobs.setup.cap);
-        let mut lines: BTreeMap<(Lane, Option<Arc<str>>), (usize, usize)> = BTreeMap::new();
+        let mut lines: BTreeMap<Line, (usize, usize)> = BTreeMap::new();
         for (lane, holds) in self.process.machine.lines() {
             let line = lines.entry(lane).or_default();
             if holds {

@@ -6,14 +6,13 @@ use super::moves::TownSetup;
 use super::play::waits;
 use super::store::{Hand, No, Store};
 use crate::base::{Millis, MsgId, OpId, RunId};
-use crate::engine::lanes::{Caps, Lane, Priority};
-use crate::engine::reset::ResetReason;
+use crate::engine::Termination;
+use crate::engine::lanes::Caps;
 use crate::engine::sessions::{
-    Act, Admission, Arrival, Change, Input, Key, Options, Outcome, Refusal, Sessions, Target, Waits,
+    Act, Arrival, Change, Input, Key, Options, Refusal, Sessions, Waits,
 };
-use crate::engine::turns::{Arriving, DropPolicy, Group, Mode, Partial};
+use crate::engine::turns::{DropPolicy, Mode};
 use crate::engine::watch::Thresholds;
-use crate::engine::{Cause, Termination};
 use crate::sim::Sabotage;
 use crate::transcript::{Content, User};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

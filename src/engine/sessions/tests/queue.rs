@@ -118,7 +118,7 @@ fn an_interrupt_leaves_only_the_newest() {
     assert!(bed.has_left(|act| matches!(act, Act::Abort(_, Cause::User))));
     assert!(bed.has_left(|act| matches!(act, Act::Unsteer { .. })));
     bed.ends("r1", aborted(Cause::User));
-    assert_eq!(bed.ended(), [("s1".into(), stop, None), ("r1".into(), aborted(Cause::User), None)]);
+    assert_eq!(bed.ended(), [("r1".into(), aborted(Cause::User), None), ("s1".into(), stop, None)]);
     assert_eq!(bed.started(), ["r1", "r3"]);
 }
 
