@@ -64,12 +64,7 @@ fn serve(reactor: &mut Reactor, pipe: &mut Pipe, agent: &str) -> Result<u8, Reac
         }
         pipe.now = reactor.now();
         reactor.turn(pipe)?;
-        while let Some(line) = reactor.next_line() {
-            match line {
-                Some(line) => frame(reactor, pipe, agent, &line)?,
-                None => open = false,
-            }
-        }
+        // Before the frames: what came with or after the signal is refused.
         for _wish @ (Wish::Terminate | Wish::Interrupt) in reactor.take_signals() {
             signals += 1;
             if signals > 2 {
@@ -79,6 +74,12 @@ fn serve(reactor: &mut Reactor, pipe: &mut Pipe, agent: &str) -> Result<u8, Reac
             // The first one lets runs end by themselves, the second one stops them.
             let grace = if signals == 1 { DRAIN_MS } else { 0 };
             reactor.give(Input::Drain(reactor.now().plus(grace)), pipe)?;
+        }
+        while let Some(line) = reactor.next_line() {
+            match line {
+                Some(line) => frame(reactor, pipe, agent, &line)?,
+                None => open = false,
+            }
         }
     }
 }
