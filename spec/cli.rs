@@ -109,6 +109,10 @@ fn json_is_one_object() {
     let names = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&good), names(&bad));
     assert!(bad["error"].as_str().unwrap().contains("the model failed"));
+    // L22: what is delivered of a run that failed is its error.
+    let told = bad["result"]["payloads"].as_array().unwrap();
+    assert_eq!(told.len(), 1, "{bad}");
+    assert!(bad["error"].as_str().unwrap().contains(told[0]["text"].as_str().unwrap()), "{bad}");
 }
 
 /// L5: lines on standard input steer the run that goes on.

@@ -176,6 +176,73 @@ fn messages_in_the_middle_of_a_run() {
     assert_eq!(texts[4..], ["wait 30", "say 2 words"]);
 }
 
+/// Y3, Q2, C4: the config's queue mode holds where neither the message nor the session has one.
+#[test]
+fn the_configs_queue_holds() {
+    let home = Home::new();
+    home.config("{ messages: { queue: { mode: 'steer-backlog', debounceMs: 0, cap: 7 } } }");
+    let mut client = start(&home, &[]);
+    let send = |client: &mut Client, id: &str, text: &str| {
+        let params = json!({"sessionKey": "s", "message": text, "idempotencyKey": id});
+        client.request(id, "chat.send", params);
+        client.answer(id)
+    };
+    let shown = send(&mut client, "q", "/queue")["payload"].clone();
+    assert_eq!(
+        shown,
+        json!({"mode": "followup", "debounceMs": 0, "cap": 7, "drop": "summarize"}),
+        "{shown}"
+    );
+    send(&mut client, "a", "wait 1");
+    send(&mut client, "b", "say 2 words");
+    let b = client.end("b");
+    assert_eq!((&b["status"], &b["joinedRunId"]), (&json!("ok"), &Value::Null), "its own turn");
+    send(&mut client, "set", "/queue steer");
+    send(&mut client, "c", "wait 1");
+    send(&mut client, "d", "say 1 word");
+    assert_eq!(client.end("d")["joinedRunId"], "c", "the session's own setting wins");
+    assert_eq!(client.close(), Some(0));
+}
+
+/// Y2, N2, C4: the config's capacity: two conversations one after the other.
+#[test]
+fn the_configs_capacity_holds() {
+    let home = Home::new();
+    home.config("{ agents: { defaults: { maxConcurrent: 1 } } }");
+    let mut client = start(&home, &[]);
+    client.send("a", "one", "run: echo a1 >> log; sleep 0.5; echo a2 >> log", "steer");
+    common::until("the first", || home.work("log").exists());
+    client.send("b", "two", "run: echo b >> log", "steer");
+    client.request("w", "agent.wait", json!({"runId": "b", "timeoutMs": 50}));
+    assert_eq!(client.answer("w")["payload"]["timeoutPhase"], "queue");
+    assert_eq!(client.end("b")["status"], "ok");
+    assert_eq!(std::fs::read_to_string(home.work("log")).unwrap(), "a1\na2\nb\n");
+    assert_eq!(client.close(), Some(0));
+}
+
+/// Y5, Z4, B206, B207: a message that finds its session stale begins it anew and is its first; who
+/// listens is told.
+#[test]
+fn b207_a_stale_session_begins_anew() {
+    let home = Home::new();
+    home.config("{ session: { reset: { mode: 'idle', idleMinutes: 45 } } }");
+    let mut client = start(&home, &[]);
+    client.send("a", "s", "say 1 word", "steer");
+    assert_eq!(client.end("a")["status"], "ok");
+    let path = home.state().join("agents/main/agent.sqlite");
+    let back = "UPDATE sessions SET interaction_at = interaction_at - 95 * 60000";
+    rusqlite::Connection::open(path).unwrap().execute(back, []).unwrap();
+    client.send("b", "s", "say 2 words", "steer");
+    let changed = client.until(|frame| frame["event"] == "sessions.changed");
+    assert_eq!(changed["payload"], json!({"sessionKey": "agent:main:s", "reason": "idle"}));
+    assert_eq!(client.end("b")["status"], "ok");
+    client.send("c", "s", "say 3 words", "steer");
+    assert_eq!(client.end("c")["status"], "ok");
+    assert_eq!(client.close(), Some(0));
+    assert_eq!(user_texts(&home, "s"), ["say 1 word", "say 2 words", "say 3 words"]);
+    assert!(home.run(&["sessions", "show", "s"]).out.contains("revision 1"));
+}
+
 /// Y4, B209, B034: commands do not wait in the queue and are not given to the model; after a reset
 /// the model sees nothing of before.
 #[test]

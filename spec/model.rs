@@ -103,6 +103,22 @@ fn cut(stream: &mut TcpStream) {
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }
 
+/// L22, A1, A2: silence is kept, on a pipe and in the object; a glued token goes, the text stays.
+#[test]
+fn silence_is_not_an_answer() {
+    let home = Home::new();
+    serve(&home, |number, stream| {
+        let texts = ["NO_REPLY", "**no_reply**", "All done.\n\nNO_REPLY"];
+        whole(stream, texts[number]);
+    });
+    let silent = home.run(&["agent", "-m", "a"]);
+    assert_eq!((silent.status, &*silent.out, &*silent.err), (Some(0), "", ""));
+    let object = home.run(&["agent", "-m", "b", "--json"]);
+    let object: Value = serde_json::from_str(&object.out).unwrap();
+    assert_eq!((&object["status"], &object["result"]["payloads"]), (&json!("ok"), &json!([])));
+    assert_eq!(home.say("c"), "All done.\n");
+}
+
 /// M1, M26: streamed text arrives whole, after what was asked.
 #[test]
 fn text_is_streamed() {

@@ -187,6 +187,37 @@ fn a_reset_begins_anew() {
     assert_eq!(plain.out, format!("{KEY} begins anew (revision 2)\n"));
 }
 
+/// L18, Z4, B206, B207: the message that finds its conversation stale begins it anew and is the
+/// first of it; freshness is judged by what was before it.
+#[test]
+fn b206_an_idle_reset_comes_before_its_message() {
+    let home = Home::new();
+    home.config("{ session: { reset: { mode: 'idle', idleMinutes: 45 } } }");
+    let back = |minutes: u32| {
+        let sql = "UPDATE sessions SET interaction_at = interaction_at - 60000 *";
+        execute(&home, &format!("{sql} {minutes}"));
+    };
+    home.say("say 1 word");
+    back(30);
+    let fresh = home.run(&["agent", "-m", "say 2 words"]);
+    assert_eq!((&*fresh.out, &*fresh.err), ("one two\n", ""), "45 minutes are not over");
+    back(95);
+    let stale = home.run(&["agent", "-m", "say 3 words"]);
+    assert_eq!((stale.status, &*stale.out), (Some(0), "one two three\n"));
+    assert_eq!(stale.err, "stepclaw: a new beginning (idle)\n");
+    let shown = object(&home, &["sessions", "show", KEY, "--json"]);
+    assert_eq!(shown["session"]["revision"], 1);
+    let entries = shown["entries"].as_array().unwrap();
+    let at = entries.iter().position(|entry| entry["type"] == "reset").unwrap();
+    assert_eq!((at, &entries[at]["reason"]), (4, &json!("idle")));
+    let texts: Vec<Value> = home.messages().iter().map(|m| m["content"].clone()).collect();
+    assert_eq!(texts[4], "say 3 words", "the first after the reset, and only there");
+    assert_eq!(texts.iter().filter(|text| **text == "say 3 words").count(), 1);
+    back(95);
+    let json = object(&home, &["agent", "--json", "-m", "say 1 word"]);
+    assert_eq!(json["result"]["payloads"].as_array().unwrap().len(), 1, "{json}");
+}
+
 /// L19: a deletion says what went, and leaves the runs known.
 #[test]
 fn a_deletion_says_what_went() {

@@ -68,6 +68,8 @@ pub const SENDER_CHARS_MAX: usize = 80;
 pub const STOP_PHRASE_BYTES_MAX: usize = 128;
 /// Characters of a word that are repeated to the user who mistyped it.
 pub const BAD_WORD_CHARS_MAX: usize = 40;
+/// The local hour of a daily reset, unless settings say otherwise (semantics 7.5).
+pub const RESET_HOUR: u8 = 4;
 /// Time without progress after which a session is looked at, ms (semantics 13).
 pub const STUCK_WARN_MS: u64 = 120_000;
 /// Least time without progress before a stalled run is aborted, ms.

@@ -2,10 +2,23 @@
 
 use super::layers::sources;
 
-const CASES: &str = "B002 B003 B004 B005 B006 B009 B010 B011 B012 B015 B016 B018 B025 B039 B048 \
-    B049 B050 B053 B055 B056 B057 B059 B060 B079 B082 B084 B085 B086 B087 B088 B091 B092 B093 \
-    B095 B097 B098 B099 B101 B103 B106 B108 B109 B110 B111 B114 B115 B116 B117 B118 B166 B170 \
-    B171 B172 B173 B175 B200";
+const CASES: &str = "B002 B003 B004 B005 B006 B009 B010 B011 B012 B015 B016 B018 B025 B026 B027 \
+    B029 B030 B032 B034 B036 B039 B045 B046 B048 B049 B050 B053 B055 B056 B057 B059 B060 B079 \
+    B082 B084 B085 B086 B087 B088 B091 B092 B093 B095 B097 B098 B099 B101 B103 B106 B108 B109 \
+    B110 B111 B114 B115 B116 B117 B118 B166 B170 B171 B172 B173 B175 B200 B206 B207 B209";
+
+/// Cases of kinds that are built, about something that is not: with their reasons. An id leaves
+/// the list when its mechanism comes.
+const LATER: [(&str, &str); 8] = [
+    ("B019", "compaction: nothing is trimmed"),
+    ("B020", "compaction: nothing is trimmed"),
+    ("B021", "compaction: a history is not repaired on a provider's word"),
+    ("B023", "compaction: nothing is rewritten"),
+    ("B038", "compaction: a reset has none to stop"),
+    ("B041", "channels: there is no outbox"),
+    ("B043", "channels: there is no outbox"),
+    ("B044", "channels: there is no outbox"),
+];
 
 /// Not named by a test yet: to be empty. An id leaves the list with its test.
 const OWED: &str = "";
@@ -37,6 +50,22 @@ fn every_case_has_a_test() {
     }
     assert!(missing.is_empty(), "no test names {missing:?}");
     assert!(paid.is_empty(), "no longer owed: {paid:?}");
+}
+
+/// What is put off is put off for a reason, and is not what a test holds already.
+#[test]
+fn what_is_put_off_has_a_reason() {
+    let due = |id: &str| CASES.split_whitespace().any(|case| case == id);
+    for (id, reason) in LATER {
+        assert!(!due(id), "{id} is due");
+        assert!(["compaction: ", "channels: "].iter().any(|what| reason.starts_with(what)), "{id}");
+    }
+    let mut files = sources("src");
+    files.extend(sources("spec"));
+    files.retain(|(file, _)| !file.ends_with("check/cases.rs"));
+    let held = LATER.iter().filter(|(id, _)| files.iter().any(|(_, text)| named(text, id)));
+    let held: Vec<&str> = held.map(|(id, _)| *id).collect();
+    assert!(held.is_empty(), "tests name {held:?}: they are due");
 }
 
 #[test]

@@ -9,15 +9,13 @@ use crate::base::{RunId, SessionKey};
 use crate::config::{self, Config};
 use crate::context::{PromptInputs, prompt};
 use crate::engine::lanes::Caps;
-use crate::engine::reset::ResetPolicy;
 use crate::engine::sessions::{Key, Options};
-use crate::engine::turns::Partial;
-use crate::engine::watch::Thresholds;
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
 use crate::reactor::{Outfit, Plan, Reactor, ReactorError, Report, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +35,7 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let database = agent_db(&paths.state, key.agent());
     let outfit = outfit(&config, &model, cwd, database, journal);
     let style = if args.json { Style::Json } else { Style::detect() };
-    let mut screen = Screen::new(style);
+    let mut screen = Screen::new(style, safe(&outfit));
     let conversation: Key = key.as_str().into();
     let plan =
         Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
@@ -59,12 +57,17 @@ pub(super) fn run(args: AgentArgs) -> Done {
 /// How sessions are treated in this process.
 pub(super) fn options(config: &Config, setup: &Setup) -> Options {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let _ = config;
+    let mut caps = Caps::for_cpus(cpus);
+    let lanes = &config.lanes;
+    caps.main = lanes.main.unwrap_or(caps.main);
+    caps.subagent = lanes.subagent.unwrap_or(caps.subagent);
+    caps.cron = lanes.cron.unwrap_or(caps.cron);
+    caps.cron_nested = lanes.cron.unwrap_or(caps.cron_nested);
     Options {
-        caps: Caps::for_cpus(cpus),
-        queue: Partial::default(),
-        reset: ResetPolicy::default(),
-        watch: Thresholds::default(),
+        caps,
+        queue: config.queue.all,
+        reset: config.session.reset,
+        watch: config.watch,
         lane_wait_ms: match setup.limits.budget_ms {
             0 => 0,
             budget => budget.saturating_add(LANE_GRACE_MS),
@@ -240,6 +243,11 @@ pub(super) fn outfit(
         system,
         journal,
     }
+}
+
+/// Names of the tools that change nothing.
+pub(super) fn safe(outfit: &Outfit) -> BTreeSet<String> {
+    outfit.specs.iter().filter(|s| s.replay_safe).map(|s| s.name.clone()).collect()
 }
 
 /// Shorter values are no secrets: hiding every variable that holds one would hide too much.

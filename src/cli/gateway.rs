@@ -1,7 +1,7 @@
 //! `stepclaw gateway --stdio`: the gateway's frames over standard input and output, one a line,
 //! for a parent process that needs no network.
 
-use super::agent::{explain, options, outfit, owner, setup_of, workspace};
+use super::agent::{explain, options, outfit, owner, safe, setup_of, workspace};
 use super::args::GatewayArgs;
 use super::{Done, FAILED, Failed, OK, USAGE};
 use crate::base::RunId;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
     let outfit = outfit(&config, &model, cwd, agent_db(&paths.state, &args.agent), None);
-    let safe = outfit.specs.iter().filter(|s| s.replay_safe).map(|s| s.name.clone()).collect();
+    let safe = safe(&outfit);
     let mut options = options(&config, &setup);
     if let Some(runs) = args.max_concurrent {
         options.caps.main = runs.max(1);
@@ -64,12 +64,7 @@ fn serve(reactor: &mut Reactor, pipe: &mut Pipe, agent: &str) -> Result<u8, Reac
         }
         pipe.now = reactor.now();
         reactor.turn(pipe)?;
-        while let Some(line) = reactor.next_line() {
-            match line {
-                Some(line) => frame(reactor, pipe, agent, &line)?,
-                None => open = false,
-            }
-        }
+        // Before the frames: what came with or after the signal is refused.
         for _wish @ (Wish::Terminate | Wish::Interrupt) in reactor.take_signals() {
             signals += 1;
             if signals > 2 {
@@ -79,6 +74,12 @@ fn serve(reactor: &mut Reactor, pipe: &mut Pipe, agent: &str) -> Result<u8, Reac
             // The first one lets runs end by themselves, the second one stops them.
             let grace = if signals == 1 { DRAIN_MS } else { 0 };
             reactor.give(Input::Drain(reactor.now().plus(grace)), pipe)?;
+        }
+        while let Some(line) = reactor.next_line() {
+            match line {
+                Some(line) => frame(reactor, pipe, agent, &line)?,
+                None => open = false,
+            }
         }
     }
 }

@@ -1,14 +1,16 @@
-//! What is shown while a run goes on: streamed text and tool calls on a terminal, whole messages
-//! on a pipe, one object with `--json`.
+//! What is shown of runs: streamed text and tool calls on a terminal, the answers on a pipe, one
+//! object with `--json`. What an answer is, is decided where the gateway's are (spec/answer.md).
 
 use crate::base::{RunId, SessionId};
+use crate::engine::answer::{Collected, HeldBack, Kind, Payload};
+use crate::engine::reset::ResetReason;
 use crate::engine::sessions::{self, Key};
 use crate::engine::{Cause, Event, Fault, Outcome, Termination, Unstarted, Who};
 use crate::model::catalog::Resolved;
 use crate::reactor::{At, Observer, View};
 use crate::transcript::{Block, Check, Delta, OpenCall, Usage};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
@@ -20,7 +22,7 @@ pub(super) enum Style {
         /// With colours.
         colour: bool,
     },
-    /// A program behind a pipe: each message when it is whole, nothing else.
+    /// A program behind a pipe: the answers of a run when it has ended, nothing else.
     Pipe,
     /// A program that wants one object at the end.
     Json,
@@ -44,6 +46,12 @@ pub(super) struct Screen {
     style: Style,
     /// Text of the message that is being streamed has been shown, without a line feed.
     dangling: bool,
+    /// The beginning of a streamed message, as long as it may be a token of silence (A4).
+    held: HeldBack,
+    /// What runs that go on have said so far.
+    collected: BTreeMap<RunId, Collected>,
+    /// Tools that change nothing.
+    safe: BTreeSet<String>,
     payloads: Vec<String>,
     tools: Vec<Value>,
     usage: Usage,
@@ -60,10 +68,13 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub fn new(style: Style) -> Screen {
+    pub fn new(style: Style, safe: BTreeSet<String>) -> Screen {
         Screen {
             style,
             dangling: false,
+            held: HeldBack::default(),
+            collected: BTreeMap::new(),
+            safe,
             payloads: Vec::new(),
             tools: Vec::new(),
             usage: Usage::default(),
@@ -145,18 +156,57 @@ impl Screen {
     }
 
     fn delta(&mut self, delta: &Delta) {
-        if let (true, Delta::Text(text)) = (self.on_terminal(), delta)
-            && !text.is_empty()
-        {
+        let text = self.held_back(delta);
+        self.stream(&text);
+    }
+
+    /// What of a piece may be shown now.
+    fn held_back(&mut self, delta: &Delta) -> String {
+        match delta {
+            Delta::Text(text) if self.on_terminal() => self.held.push(text),
+            _ => String::new(),
+        }
+    }
+
+    fn stream(&mut self, text: &str) {
+        if !text.is_empty() {
             Screen::out(&printable(text));
             self.dangling = !text.ends_with('\n');
         }
     }
 
+    /// A run has ended: what it has to say is delivered.
+    fn answered(&mut self, run: &RunId, termination: &Termination, joined: bool) {
+        let Some(collected) = self.collected.remove(run).filter(|_| !joined) else { return };
+        for payload in collected.payloads(termination) {
+            self.deliver(payload, termination);
+        }
+    }
+
+    fn deliver(&mut self, payload: Payload, termination: &Termination) {
+        let said = match payload.kind {
+            Kind::SourceReply | Kind::Segment | Kind::Reasoning | Kind::Answer => true,
+            Kind::Error | Kind::ToolWarning => false,
+        };
+        match self.style {
+            Style::Json => self.payloads.push(payload.text),
+            Style::Pipe if said => Screen::out(&(payload.text + "\n")),
+            // It was streamed.
+            Style::Terminal { .. } if said => {}
+            // A run that did not complete has last words of its own.
+            Style::Pipe | Style::Terminal { .. } => {
+                if matches!(termination, Termination::Completed { .. }) {
+                    self.say(&payload.text);
+                }
+            }
+        }
+    }
+
     fn message_end(&mut self, who: &Who) {
+        let rest = std::mem::take(&mut self.held).finish();
+        self.stream(&rest);
         match who {
             Who::Reply(Some(body)) => {
-                let text = crate::transcript::message::join_text(&body.message.content);
                 if let Some(usage) = &body.message.usage {
                     self.usage.input += usage.input;
                     self.usage.output += usage.output;
@@ -165,13 +215,6 @@ impl Screen {
                     self.usage.total_tokens += usage.total_tokens;
                 }
                 self.end_line();
-                if !text.trim().is_empty() {
-                    if self.style == Style::Pipe {
-                        Screen::out(&text);
-                        Screen::out(if text.ends_with('\n') { "" } else { "\n" });
-                    }
-                    self.payloads.push(text);
-                }
             }
             Who::Failed(failure) => {
                 self.end_line();
@@ -255,7 +298,10 @@ impl Observer for Screen {
     fn of_sessions(&mut self, event: &sessions::Event) {
         use sessions::Event as Of;
         match event {
-            Of::Ended { run, termination, .. } => self.end(run.clone(), termination.clone()),
+            Of::Ended { run, termination, into, .. } => {
+                self.answered(run, termination, into.is_some());
+                self.end(run.clone(), termination.clone());
+            }
             Of::Known(run, outcome) => match &outcome.termination {
                 Some(termination) => {
                     self.say(&format!("run {run} was done before; it is not done again"));
@@ -270,6 +316,10 @@ impl Observer for Screen {
             Of::Refused(run, why) => {
                 self.fault = Some(why.to_string());
                 self.end(run.clone(), Termination::Failed { fault: Fault::Store });
+            }
+            // Nobody asked for it: the message found its session stale.
+            Of::Reset(_, Ok(reason @ (ResetReason::Idle | ResetReason::Daily))) => {
+                self.say(&format!("a new beginning ({})", reason.word()));
             }
             Of::Reset(_, Ok(reason)) => {
                 self.settled(&format!("a new beginning ({})", reason.word()))
@@ -294,6 +344,11 @@ impl Observer for Screen {
         if self.session.is_none() {
             self.session = Some(at.session.clone());
         }
+        if !matches!(event, Event::MessageUpdate(_)) {
+            let safe = &self.safe;
+            let collected = self.collected.entry(at.run.clone()).or_default();
+            collected.told(event, view.calls, |name| safe.contains(name));
+        }
         let call = |i: u16| view.calls.get(usize::from(i));
         match event {
             Event::MessageUpdate(delta) => self.delta(delta),
@@ -303,6 +358,7 @@ impl Observer for Screen {
                 self.tool_end(call(*i), outcome, *started);
             }
             Event::MessageReset => {
+                self.held = HeldBack::default();
                 if self.dangling {
                     self.end_line();
                     self.say("the answer broke off; what was shown of it is void");
@@ -410,6 +466,21 @@ fn outcome_line(outcome: &Outcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// L22, A4: on a terminal a token of silence never shows, however it comes; a pipe streams
+    /// nothing.
+    #[test]
+    fn silence_is_not_streamed() {
+        let piece = |text: &str| Delta::Text(text.to_owned());
+        let mut screen = Screen::new(Style::Terminal { colour: false }, BTreeSet::new());
+        assert_eq!(screen.held_back(&piece("NO_")), "");
+        assert_eq!(screen.held_back(&piece("REPLY")), "");
+        screen.message_end(&Who::Note);
+        assert!(!screen.dangling, "nothing was shown");
+        assert_eq!(screen.held_back(&piece("NO_")), "");
+        assert_eq!(screen.held_back(&piece("PE")), "NO_PE");
+        assert_eq!(Screen::new(Style::Pipe, BTreeSet::new()).held_back(&piece("Yes")), "");
+    }
 
     #[test]
     fn a_models_text_does_not_drive_the_terminal() {

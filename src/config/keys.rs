@@ -6,7 +6,6 @@ pub(super) const TOP: &[&str] = &[
     "meta",
     "env",
     "wizard",
-    "diagnostics",
     "logging",
     "cli",
     "update",
@@ -19,11 +18,8 @@ pub(super) const TOP: &[&str] = &[
     "broadcast",
     "audio",
     "media",
-    "messages",
     "commands",
     "approvals",
-    "session",
-    "cron",
     "hooks",
     "web",
     "channels",
@@ -146,11 +142,73 @@ pub(super) const DEFAULTS: &[&str] = &[
     "typingIntervalSeconds",
     "typingMode",
     "heartbeat",
-    "maxConcurrent",
-    "subagents",
     "sandbox",
     "runRetries",
 ];
+/// Keys of `agents.defaults.subagents`.
+pub(super) const SUBAGENTS: &[&str] = &[
+    "delegationMode",
+    "allowAgents",
+    "requireAgentId",
+    "maxSpawnDepth",
+    "maxChildrenPerAgent",
+    "archiveAfterMinutes",
+    "model",
+    "thinking",
+    "runTimeoutSeconds",
+    "announceTimeoutMs",
+];
+/// Keys of `messages`.
+pub(super) const MESSAGES: &[&str] = &[
+    "responsePrefix",
+    "messagePrefix",
+    "ackReaction",
+    "ackReactionScope",
+    "removeAckAfterReply",
+    "statusReactions",
+    "inbound",
+    "groupChat",
+    "visibleReplies",
+    "usageTemplate",
+    "responseUsage",
+    "suppressToolErrors",
+    "tts",
+];
+/// Keys of `session`.
+pub(super) const SESSION: &[&str] = &[
+    "scope",
+    "resetByType",
+    "resetByChannel",
+    "resetTriggers",
+    "idleMinutes",
+    "heartbeatIdleMinutes",
+    "store",
+    "maintenance",
+    "threadBindings",
+    "sharing",
+    "sendPolicy",
+    "agentToAgent",
+    "typingIntervalSeconds",
+    "typingMode",
+    "parentForkMaxTokens",
+    "writeLock",
+];
+/// Keys of `cron`.
+pub(super) const CRON: &[&str] = &[
+    "enabled",
+    "store",
+    "retry",
+    "triggers",
+    "webhook",
+    "webhookToken",
+    "sessionRetention",
+    "runLog",
+    "failureAlert",
+    "failureDestination",
+];
+/// Keys of `diagnostics`.
+pub(super) const DIAGNOSTICS: &[&str] =
+    &["enabled", "flags", "otel", "cacheTrace", "memoryPressureSnapshot", "memoryPressureBundle"];
 /// Keys of `tools`.
 pub(super) const TOOLS: &[&str] = &[
     "profile",

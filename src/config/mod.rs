@@ -1,5 +1,6 @@
 //! The config file: shapes and errors (pure), loading (edge) (spec/config.md).
 
+mod conduct;
 mod end;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod fuzz;
@@ -17,7 +18,12 @@ pub use load::{LoadError, Paths, load, paths, process_env, workspace};
 pub use secret::{Deferred, MissingVar, Secret};
 pub use show::show;
 
+use crate::base::key::Scopes;
+use crate::engine::reset::ResetPolicy;
+use crate::engine::turns::Partial;
+use crate::engine::watch::Thresholds;
 use crate::model::wire::request::{Compat, MaxTokensField};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The effective configuration.
@@ -29,6 +35,14 @@ pub struct Config {
     pub agent: AgentDefaults,
     /// `tools`.
     pub tools: Tools,
+    /// `messages.queue`.
+    pub queue: Queue,
+    /// `session`.
+    pub session: Session,
+    /// How many runs the lanes take, where the config says.
+    pub lanes: Lanes,
+    /// `diagnostics.stuckSessionWarnMs` and `stuckSessionAbortMs`.
+    pub watch: Thresholds,
     /// `store`.
     pub store: Store,
 }
@@ -106,6 +120,39 @@ pub struct Tools {
     pub loop_detection: bool,
 }
 
+/// `messages.queue`: what happens to a message that comes while a run is active.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Queue {
+    /// `mode`, `debounceMs`, `cap`, `drop`.
+    pub all: Partial,
+    /// `byChannel` and `debounceMsByChannel`, by the channel's name in lower case.
+    pub by_channel: BTreeMap<String, Partial>,
+}
+
+/// `session`: which conversation a message belongs to, and when one begins anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Session {
+    /// `dmScope`, `groupScope`, `identityLinks`.
+    pub scopes: Scopes,
+    /// `identityLinks` as they were written: a name, and the peers it stands for.
+    pub links: Vec<(String, Vec<String>)>,
+    /// `mainKey`, where it is not `main`.
+    pub main_key: Option<String>,
+    /// `reset`.
+    pub reset: ResetPolicy,
+}
+
+/// Capacities of lanes that the config gives; each at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lanes {
+    /// `agents.defaults.maxConcurrent`.
+    pub main: Option<u16>,
+    /// `agents.defaults.subagents.maxConcurrent`, for each owner.
+    pub subagent: Option<u16>,
+    /// `cron.maxConcurrentRuns`: jobs, and apart from them the work inside jobs.
+    pub cron: Option<u16>,
+}
+
 /// `store`, which OpenClaw does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Store {
@@ -134,6 +181,10 @@ impl Default for Config {
                 apply_patch_workspace_only: true,
                 loop_detection: true,
             },
+            queue: Queue::default(),
+            session: Session::default(),
+            lanes: Lanes::default(),
+            watch: Thresholds::default(),
             store: Store::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! From the tree to the typed config: every key is known, every value has its type.
 
+use super::conduct;
 use super::keys;
 use super::secret::{expand, is_name};
 use super::tree::{Node, Step};
@@ -14,13 +15,13 @@ pub(super) struct Fault {
     pub message: String,
 }
 
-type Read<T> = Result<T, Fault>;
+pub(super) type Read<T> = Result<T, Fault>;
 type Env<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// A value and where it stands.
-struct At<'n> {
-    node: &'n Node,
-    path: Vec<Step>,
+pub(super) struct At<'n> {
+    pub node: &'n Node,
+    pub path: Vec<Step>,
 }
 
 /// The path as people write it.
@@ -41,12 +42,12 @@ fn shown(path: &[Step]) -> String {
 }
 
 impl<'n> At<'n> {
-    fn bad<T>(&self, message: impl Into<String>) -> Read<T> {
+    pub fn bad<T>(&self, message: impl Into<String>) -> Read<T> {
         let message = format!("{}: {}", shown(&self.path), message.into());
         Err(Fault { path: self.path.clone(), key: false, message })
     }
 
-    fn wrong<T>(&self, wanted: &str) -> Read<T> {
+    pub fn wrong<T>(&self, wanted: &str) -> Read<T> {
         self.bad(format!("expected {wanted}, found {}", self.node.kind()))
     }
 
@@ -56,7 +57,7 @@ impl<'n> At<'n> {
         At { node, path }
     }
 
-    fn fields(&self) -> Read<Vec<(&'n str, At<'n>)>> {
+    pub fn fields(&self) -> Read<Vec<(&'n str, At<'n>)>> {
         let Node::Object(fields) = self.node else { return self.wrong("an object") };
         let at = |(key, node): &'n (String, Node)| {
             (key.as_str(), self.inside(Step::Key(key.clone()), node))
@@ -64,12 +65,12 @@ impl<'n> At<'n> {
         Ok(fields.iter().map(at).collect())
     }
 
-    fn items(&self) -> Read<Vec<At<'n>>> {
+    pub fn items(&self) -> Read<Vec<At<'n>>> {
         let Node::List(items) = self.node else { return self.wrong("a list") };
         Ok(items.iter().enumerate().map(|(n, node)| self.inside(Step::Item(n), node)).collect())
     }
 
-    fn text(&self) -> Read<&'n str> {
+    pub fn text(&self) -> Read<&'n str> {
         match self.node {
             Node::Text(text) if text.trim().is_empty() => self.bad("must not be empty"),
             Node::Text(text) => Ok(text),
@@ -88,7 +89,7 @@ impl<'n> At<'n> {
         Ok(Deferred::expand(self.text()?, &shown(&self.path), env))
     }
 
-    fn flag(&self) -> Read<bool> {
+    pub fn flag(&self) -> Read<bool> {
         match self.node {
             Node::Bool(flag) => Ok(*flag),
             _ => self.wrong("true or false"),
@@ -96,7 +97,7 @@ impl<'n> At<'n> {
     }
 
     /// A whole number from 1.
-    fn count(&self) -> Read<u64> {
+    pub fn count(&self) -> Read<u64> {
         match self.node {
             Node::Number(n) if n.fract() == 0.0 && (1.0..1e15).contains(n) =>
             {
@@ -108,8 +109,27 @@ impl<'n> At<'n> {
         }
     }
 
+    /// A whole number up to `most`.
+    pub fn whole(&self, most: u32) -> Read<u32> {
+        match self.node {
+            Node::Number(n) if n.fract() == 0.0 && (0.0..=f64::from(most)).contains(n) =>
+            {
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                Ok(*n as u32)
+            }
+            Node::Number(_) => self.bad(format!("expected a whole number from 0 to {most}")),
+            _ => self.wrong(&format!("a whole number from 0 to {most}")),
+        }
+    }
+
+    /// One of a few words.
+    pub fn word<T>(&self, read: impl Fn(&str) -> Option<T>, wanted: &str) -> Read<T> {
+        let word = self.text()?;
+        read(word).map_or_else(|| self.bad(format!("expected {wanted}")), Ok)
+    }
+
     /// A key that nobody reads: OpenClaw's, or nobody's.
-    fn unknown<T>(&self, known: &[&str], later: &[&str]) -> Read<T> {
+    pub fn unknown<T>(&self, known: &[&str], later: &[&str]) -> Read<T> {
         let path = shown(&self.path);
         let key = match self.path.last() {
             Some(Step::Key(key)) => key.as_str(),
@@ -152,7 +172,17 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// Reads the whole config.
 pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
-    const KEYS: &[&str] = &["models", "agents", "tools", "store", "$schema"];
+    const KEYS: &[&str] = &[
+        "models",
+        "agents",
+        "tools",
+        "messages",
+        "session",
+        "cron",
+        "diagnostics",
+        "store",
+        "$schema",
+    ];
     let mut config = Config::default();
     let mut primary = None;
     for (key, at) in (At { node: root, path: Vec::new() }).fields()? {
@@ -161,6 +191,10 @@ pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
             "models" => config.providers = models(&at, env)?,
             "agents" => primary = agents(&at, env, &mut config)?,
             "tools" => tools(&at, &mut config)?,
+            "messages" => conduct::messages(&at, &mut config)?,
+            "session" => conduct::session(&at, &mut config)?,
+            "cron" => conduct::cron(&at, &mut config)?,
+            "diagnostics" => conduct::diagnostics(&at, &mut config)?,
             "store" => store(&at, &mut config)?,
             _ => return at.unknown(KEYS, keys::TOP),
         }
@@ -419,6 +453,7 @@ fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
 
 /// Reads `agents`; gives back where the primary model is named.
 fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<'n>>> {
+    const KEYS: &[&str] = &["model", "workspace", "timeoutSeconds", "maxConcurrent", "subagents"];
     let mut primary = None;
     for (key, at) in at.fields()? {
         if key != "defaults" {
@@ -433,10 +468,9 @@ fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<
                 }
                 "workspace" => config.agent.workspace = Some(at.expanded(env)?),
                 "timeoutSeconds" => config.agent.timeout_seconds = Some(at.count()?),
-                _ => {
-                    let known = ["model", "workspace", "timeoutSeconds"];
-                    return at.unknown(&known, keys::DEFAULTS);
-                }
+                "maxConcurrent" => config.lanes.main = Some(conduct::slots(&at)?),
+                "subagents" => conduct::subagents(&at, config)?,
+                _ => return at.unknown(KEYS, keys::DEFAULTS),
             }
         }
     }

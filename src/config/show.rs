@@ -1,6 +1,8 @@
 //! The effective config for people: every setting with its value, secrets left out.
 
-use super::{Config, Deferred, Model, Provider, Synchronous};
+use super::{Config, Deferred, Model, Provider, Queue, Session, Synchronous};
+use crate::base::key::MAIN;
+use crate::engine::turns::{Partial, resolve};
 use crate::model::wire::openai::API;
 use crate::model::wire::request::{IdStyle, MaxTokensField, NoText};
 use serde_json::{Map, Value, json};
@@ -22,6 +24,8 @@ pub fn show(config: &Config) -> Value {
             "model": config.agent.model,
             "workspace": config.agent.workspace,
             "timeoutSeconds": config.agent.timeout_seconds,
+            "maxConcurrent": config.lanes.main,
+            "subagents": { "maxConcurrent": config.lanes.subagent },
         }},
         "tools": {
             "exec": {
@@ -33,7 +37,57 @@ pub fn show(config: &Config) -> Value {
             },
             "loopDetection": { "enabled": tools.loop_detection },
         },
+        "messages": { "queue": queue(&config.queue) },
+        "session": session(&config.session),
+        "cron": { "maxConcurrentRuns": config.lanes.cron },
+        "diagnostics": {
+            "stuckSessionWarnMs": config.watch.warn_ms,
+            "stuckSessionAbortMs": config.watch.abort_ms,
+        },
         "store": { "synchronous": synchronous },
+    })
+}
+
+fn queue(queue: &Queue) -> Value {
+    let none = Partial::default();
+    let all = resolve(&none, &none, &none, None, &queue.all);
+    let mut value = json!({
+        "mode": all.mode.word(), "debounceMs": all.debounce_ms, "cap": all.cap,
+        "drop": all.drop.word(),
+    });
+    let channels = queue.by_channel.iter();
+    let modes: Map<String, Value> = channels
+        .clone()
+        .filter_map(|(name, of)| Some((name.clone(), json!(of.mode?.word()))))
+        .collect();
+    let quiet: Map<String, Value> =
+        channels.filter_map(|(name, of)| Some((name.clone(), json!(of.debounce_ms?)))).collect();
+    value["byChannel"] = modes.into();
+    value["debounceMsByChannel"] = quiet.into();
+    value
+}
+
+fn session(session: &Session) -> Value {
+    let links: Map<String, Value> =
+        session.links.iter().map(|(name, peers)| (name.clone(), json!(peers))).collect();
+    let policy = &session.reset;
+    let mut reset = json!({ "mode": match (policy.daily_hour, policy.idle_minutes) {
+        (Some(_), _) => "daily",
+        (None, Some(_)) => "idle",
+        (None, None) => "none",
+    }});
+    if let Some(hour) = policy.daily_hour {
+        reset["atHour"] = hour.into();
+    }
+    if let Some(minutes) = policy.idle_minutes {
+        reset["idleMinutes"] = minutes.into();
+    }
+    json!({
+        "mainKey": session.main_key.as_deref().unwrap_or(MAIN),
+        "dmScope": session.scopes.dm.word(),
+        "groupScope": session.scopes.group.word(),
+        "identityLinks": links,
+        "reset": reset,
     })
 }
 

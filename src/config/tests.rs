@@ -45,8 +45,29 @@ const FULL: &str = r#"{
       model: { primary: "local/m/1", fallbacks: [] },
       workspace: "~/work",
       timeoutSeconds: 600,
+      maxConcurrent: 3,
+      subagents: { maxConcurrent: 2 },
     },
   },
+  messages: {
+    queue: {
+      mode: "steer-backlog",
+      debounceMs: 250,
+      cap: 5000,
+      drop: "old",
+      byChannel: { Telegram: "queue", discord: "collect" },
+      debounceMsByChannel: { discord: 0 },
+    },
+  },
+  session: {
+    dmScope: "per-peer",
+    groupScope: "main",
+    mainKey: "Home",
+    identityLinks: { alice: ["telegram:1", "2"], bob: ["3"] },
+    reset: { mode: "daily", atHour: 5, idleMinutes: 45 },
+  },
+  cron: { maxConcurrentRuns: 4 },
+  diagnostics: { stuckSessionWarnMs: 1000, stuckSessionAbortMs: 2000 },
   tools: {
     exec: { timeoutSeconds: 60, applyPatch: { enabled: false, workspaceOnly: false } },
     loopDetection: { enabled: false },
@@ -91,6 +112,73 @@ fn a_full_config() {
     assert_eq!(config.tools.exec_timeout_seconds, Some(60));
     assert!(!config.tools.apply_patch && !config.tools.loop_detection);
     assert_eq!(config.store.synchronous, Synchronous::Normal);
+}
+
+/// C4, Q1, Q2: queues, resets, scopes, lanes and the watch; old names are read as new ones.
+#[test]
+fn how_conversations_are_conducted() {
+    use crate::base::key::{DmScope, GroupScope, Origin, PeerKind, key_for};
+    use crate::engine::turns::{DropPolicy, Mode, Partial};
+    let config = parse(FULL, &env).unwrap();
+    let all = Partial {
+        mode: Some(Mode::FollowUp),
+        debounce_ms: Some(250),
+        cap: Some(crate::base::limits::TURNS_CAP_MAX),
+        drop: Some(DropPolicy::Old),
+    };
+    assert_eq!(config.queue.all, all);
+    let channel = |name: &str| config.queue.by_channel[name];
+    assert_eq!(channel("telegram"), Partial { mode: Some(Mode::Steer), ..Partial::default() });
+    let discord = Partial { mode: Some(Mode::Collect), debounce_ms: Some(0), ..Partial::default() };
+    assert_eq!(channel("discord"), discord);
+    let session = &config.session;
+    assert_eq!((session.scopes.dm, session.scopes.group), (DmScope::PerPeer, GroupScope::Main));
+    let (peer, kind) = ("1", PeerKind::Direct);
+    let origin = Origin { channel: "telegram", account: "", peer, kind, thread: None };
+    let main = session.main_key.as_deref().unwrap();
+    let key = key_for("main", &origin, &session.scopes, main).unwrap();
+    assert_eq!(key.as_str(), "agent:main:direct:alice");
+    let group = Origin { kind: PeerKind::Group, ..origin };
+    let key = key_for("main", &group, &session.scopes, main).unwrap();
+    assert_eq!(key.as_str(), "agent:main:home");
+    let lanes = Lanes { main: Some(3), subagent: Some(2), cron: Some(4) };
+    assert_eq!(config.lanes, lanes);
+    assert_eq!((config.watch.warn_ms, config.watch.abort_ms), (1_000, 2_000));
+    // What is shown can be written into a config again.
+    let mut shown = show(&config);
+    for gone in ["models", "agents", "tools", "store"] {
+        shown.as_object_mut().unwrap().remove(gone);
+    }
+    let again = parse(&shown.to_string(), &env).unwrap();
+    assert_eq!(
+        (&again.queue, &again.session, again.watch),
+        (&config.queue, &config.session, config.watch)
+    );
+    let warned = parse("{ diagnostics: { stuckSessionWarnMs: 200000 } }", &env).unwrap();
+    assert_eq!(warned.watch.abort_ms, 600_000, "three times the warning limit");
+}
+
+/// C4, Z1: each mode of a reset, and what it needs.
+#[test]
+fn resets_have_modes() {
+    let policy = |text: &str| {
+        let config = parse(&format!("{{ session: {{ reset: {{ {text} }} }} }}"), &env);
+        config.map(|config| (config.session.reset.daily_hour, config.session.reset.idle_minutes))
+    };
+    assert_eq!(policy("mode: 'daily'"), Ok((Some(4), None)));
+    assert_eq!(policy("mode: 'daily', atHour: 0, idleMinutes: 60"), Ok((Some(0), Some(60))));
+    assert_eq!(policy("idleMinutes: 45, mode: 'idle', atHour: 7"), Ok((None, Some(45))));
+    assert_eq!(policy("mode: 'none', idleMinutes: 45"), Ok((None, None)));
+    for (text, words) in [
+        ("", "session.reset: mode is missing"),
+        ("mode: 'idle'", "session.reset: idleMinutes is missing"),
+        ("mode: 'weekly'", "session.reset.mode: expected \"daily\", \"idle\" or \"none\""),
+        ("mode: 'daily', atHour: 24", "session.reset.atHour: expected a whole number from 0 to 23"),
+        ("mode: 'daily', at: 3", "unknown key session.reset.at"),
+    ] {
+        let error = policy(text).unwrap_err();
+        assert!(error.message.contains(words), "{text}: {error}");
+    }
 }
 
 /// C5: nothing at all means the defaults.
@@ -159,6 +247,37 @@ fn errors_name_path_and_place() {
             "models.providers.a.models[0]: id is missing",
         ),
         ("{ agents: { defaults: { workspace: '${NOPE}/x' } } }", 1, 36, "NOPE is not set"),
+        ("{ messages: { queue: { mode: 'later' } } }", 1, 30, "expected \"steer\", \"followup\""),
+        ("{ messages: { queue: { mod: 'steer' } } }", 1, 24, "queue.mod; did you mean \"mode\"?"),
+        ("{ messages: { queue: { byChannel: { x: 'y' } } } }", 1, 40, "byChannel.x: expected"),
+        ("{ messages: { queue: { debounceMs: -1 } } }", 1, 36, "from 0 to 86400000"),
+        ("{ messages: { queue: { drop: 'all' } } }", 1, 30, "\"summarize\""),
+        ("{ messages: { ackReaction: 'x' } }", 1, 15, "ackReaction is not supported yet"),
+        ("{ session: { resetByType: {} } }", 1, 14, "session.resetByType is not supported yet"),
+        ("{ session: { resetByChannel: {} } }", 1, 14, "resetByChannel is not supported yet"),
+        ("{ session: { dmScope: 'all' } }", 1, 23, "\"per-channel-peer\""),
+        ("{ session: { mainKey: 'a:b' } }", 1, 23, "one word without colons"),
+        (
+            "{ session: { identityLinks: { a: ['x:1'], b: ['x:1'] } } }",
+            1,
+            46,
+            "\"x:1\" is linked to \"a\" and to \"b\"",
+        ),
+        ("{ session: { identityLinks: { a: 'x' } } }", 1, 34, "expected a list"),
+        ("{ cron: { enabled: true } }", 1, 11, "cron.enabled is not supported yet"),
+        ("{ cron: { maxConcurrentRuns: 0 } }", 1, 30, "above 0"),
+        (
+            "{ agents: { defaults: { subagents: { maxDepth: 1 } } } }",
+            1,
+            38,
+            "unknown key agents.defaults.subagents.maxDepth",
+        ),
+        (
+            "{ diagnostics: { stuckSessionAbortMs: 5 } }",
+            1,
+            39,
+            "less than stuckSessionWarnMs, which is 120000",
+        ),
         ("{ tools: {}, tools: {} }", 1, 14, "a second time"),
         ("[]", 1, 1, "the config: expected an object, found a list"),
     ];

@@ -5,6 +5,7 @@ use super::methods::settings;
 use crate::base::limits::{ANSWERS_MAX, REQUESTS_MAX};
 use crate::base::{Millis, RunId, SessionKey};
 use crate::engine::answer::Collected;
+use crate::engine::reset::ResetReason;
 use crate::engine::sessions::{Event, Input, Key, Outcome, Sessions, Status, Target, Waits};
 use crate::engine::{Cause, Termination};
 use crate::transcript::OpenCall;
@@ -186,6 +187,11 @@ impl Server {
             }
             Event::Ended { key, run, termination, into } => {
                 self.ended(key, run, termination, into.as_ref())
+            }
+            // Nobody asked for it: a message found its session stale.
+            Event::Reset(key, Ok(reason @ (ResetReason::Idle | ResetReason::Daily))) => {
+                let payload = json!({"sessionKey": key, "reason": reason.word()});
+                vec![self.event("sessions.changed", payload)]
             }
             Event::Reset(key, result) => {
                 let reason = result.as_ref().map(|reason| json!({"reason": reason.word()}));

@@ -286,6 +286,10 @@ impl Reactor {
         while let Ok(report) = self.reports.try_recv() {
             self.reported(report, observer)?;
         }
+        // A line does not overtake a signal that was sent before it and came after the poll.
+        if !self.lines.is_empty() {
+            self.signalled.extend(self.signals.pending());
+        }
         self.tick(observer)
     }
 

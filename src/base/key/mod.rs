@@ -5,7 +5,9 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use scope::{DmScope, GroupScope, IdentityLinks, LinkError, Origin, PeerKind, Scopes, key_for};
+pub use scope::{
+    DmScope, GroupScope, IdentityLinks, LinkError, Origin, PeerKind, Scopes, key_for, main_word,
+};
 
 use super::limits::{AGENT_CHARS_MAX, KEY_BYTES_MAX};
 use std::fmt;

@@ -294,7 +294,11 @@ pub fn key_for(
     SessionKey::parse(&format!("{HEAD}{agent}:{rest}{thread}"))
 }
 
-fn main_word(main_key: &str) -> Result<String, KeyError> {
+/// The configured name of the main conversation as keys spell it; empty means `main`.
+///
+/// # Errors
+/// [`KeyFault::MainKey`] for what is not one plain word.
+pub fn main_word(main_key: &str) -> Result<String, KeyError> {
     let word = main_key.trim().to_lowercase();
     if word.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control()) {
         return Err(KeyError::new(main_key, KeyFault::MainKey));
