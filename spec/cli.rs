@@ -274,3 +274,21 @@ fn the_second_signal_leaves_at_once() {
     assert_eq!(left.status, Some(130), "{left:?}");
     until("the end of the tool", || !alive(&nap));
 }
+
+/// L23: a detached run leaves nothing behind but what its tools did.
+#[test]
+fn a_detached_run_is_in_memory_alone() {
+    let home = Home::new();
+    let left = home.run(&["agent", "--detached", "-m", "run: echo x >> ran"]);
+    assert_eq!(left.status, Some(0), "{left:?}");
+    assert!(left.out.contains("worked"), "{left:?}");
+    assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n");
+    let db = rusqlite::Connection::open(home.state().join("agents/main/agent.sqlite")).unwrap();
+    for table in ["sessions", "entries", "runs", "calls", "queue"] {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let rows: i64 = db.query_row(&sql, [], |r| r.get(0)).unwrap();
+        assert_eq!(rows, 0, "{table}");
+    }
+    let late = home.run(&["agent", "--detached", "-m", "wait 20", "--timeout", "1"]);
+    assert_eq!(late.status, Some(124), "{late:?}");
+}

@@ -46,7 +46,11 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let run = args.run_id.clone().unwrap_or_else(|| super::talk::fresh_id(&reactor));
     let run = RunId::new(run);
     let mut talk = Talk { reactor: &mut reactor, screen: &mut screen, key: conversation };
-    talk.say(run.clone(), message).map_err(explain)?;
+    if args.detached {
+        talk.aside(run.clone(), message).map_err(explain)?;
+    } else {
+        talk.say(run.clone(), message).map_err(explain)?;
+    }
     let termination = talk.until_over(&run).map_err(explain)?;
     screen.finish(&termination, &run, key.as_str(), &model);
     drop(reactor);

@@ -80,6 +80,9 @@ pub struct AgentArgs {
     /// Each line on standard input steers the run while it goes on
     #[arg(long)]
     pub interactive: bool,
+    /// Keep nothing: the run is in memory alone, sees no conversation and leaves none
+    #[arg(long, conflicts_with_all = ["interactive", "session_key", "run_id"])]
+    pub detached: bool,
     /// Write every input to a new file, for `stepclaw replay`. It holds all that was said and
     /// all that tools returned; the credentials of providers are not among the inputs
     #[arg(long, value_name = "FILE")]

@@ -40,6 +40,11 @@ impl Talk<'_> {
         }
     }
 
+    /// A message beside every conversation: nothing of it is kept.
+    pub fn aside(&mut self, run: RunId, text: String) -> Result<(), ReactorError> {
+        self.reactor.start_detached(run, text, self.screen)
+    }
+
     fn message(&mut self, run: RunId, text: String, inline: Partial) -> Result<(), ReactorError> {
         let timestamp = self.reactor.now();
         let waits = crate::engine::sessions::Waits { inline, ..plain(&text) };
@@ -135,7 +140,15 @@ impl Talk<'_> {
                 }
             };
             self.reactor.give(input, self.screen)?;
+            self.reactor.stop_detached(cause_of(wish), self.screen)?;
         }
         Ok(())
+    }
+}
+
+fn cause_of(wish: Wish) -> Cause {
+    match wish {
+        Wish::Terminate => Cause::Restart,
+        Wish::Interrupt => Cause::User,
     }
 }
