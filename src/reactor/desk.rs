@@ -324,8 +324,10 @@ impl Reactor {
             Answer::Loaded(ticket, loaded) => match self.links.owner(ticket) {
                 Owner::Load(op, key) => self.loaded(op, key, loaded, observer),
                 Owner::Ahead(key) => {
-                    // What is wrong with it is said when it is asked for.
-                    self.ahead = loaded.ok().map(|loaded| (key, loaded));
+                    // What is wrong with it is said when it is asked for; a session that is not
+                    // there yet will have been made by then.
+                    let there = loaded.ok().filter(|loaded| loaded.session.is_some());
+                    self.ahead = there.map(|loaded| (key, loaded));
                     Ok(())
                 }
                 Owner::Seat(_) | Owner::Act(_) | Owner::Settle(_) | Owner::Boot | Owner::Nobody => {
