@@ -6,18 +6,28 @@ use std::sync::Arc;
 use std::time::Instant;
 use stepclaw::base::{Millis, RunId, SessionId};
 use stepclaw::config::Config;
+use stepclaw::engine::lanes::Caps;
+use stepclaw::engine::reset::ResetPolicy;
+use stepclaw::engine::sessions::{self, Arrival, Input, Key, Options};
+use stepclaw::engine::turns::Partial;
+use stepclaw::engine::watch::Thresholds;
 use stepclaw::engine::{Event, Setup};
 use stepclaw::model::catalog::{SCRIPTED, resolve};
-use stepclaw::reactor::{Observer, Outfit, Reactor, Submission, View};
+use stepclaw::reactor::{At, Observer, Outfit, Plan, Reactor, View, plain, request};
 use stepclaw::store::{Commit, Synchronous, agent_db, commit_all, open};
 use stepclaw::transcript::message::Content;
 use stepclaw::transcript::{Assistant, Block, Door, Message, ModelName, StopReason, User, Write};
 
-struct Nobody;
+/// Counts ends and hears nothing else.
+#[derive(Default)]
+struct Ends(usize);
 
-impl Observer for Nobody {
-    fn told(&mut self, _event: &Event, _view: View<'_>) {}
-    fn notice(&mut self, _text: &str) {}
+impl Observer for Ends {
+    fn told(&mut self, _: &At<'_>, _: &Event, _: View<'_>) {}
+    fn of_sessions(&mut self, event: &sessions::Event) {
+        self.0 += usize::from(matches!(event, sessions::Event::Ended { .. }));
+    }
+    fn notice(&mut self, _: Option<&Key>, _: &str) {}
 }
 
 fn message(n: usize) -> Message {
@@ -61,6 +71,7 @@ fn fill(database: &Path, count: usize) {
         cwd: String::new(),
         revision: 0,
         writer: Some(run),
+        seen: None,
         writes,
         at: Millis(1),
     };
@@ -87,13 +98,37 @@ fn turns(count: usize) -> f64 {
         journal: None,
     };
     let model = resolve(&Config::default(), SCRIPTED).expect("the offline model");
-    let mut reactor = Reactor::open(outfit, model, "agent:main:main").expect("a session");
+    let options = Options {
+        caps: Caps::for_cpus(1),
+        queue: Partial::default(),
+        reset: ResetPolicy::default(),
+        watch: Thresholds::default(),
+        lane_wait_ms: 0,
+        keep_ms: 60_000,
+    };
+    let key: Key = "agent:main:main".into();
+    let plan = Plan { options, setup: Setup::default(), only: Some(Arc::clone(&key)) };
+    let mut ends = Ends::default();
+    let mut reactor = Reactor::open(outfit, model, plan, &mut ends).expect("a session");
     let mut times: Vec<f64> = (0..60)
-        .map(|_| {
-            let text = "say 2 words".to_owned();
+        .map(|n| {
+            let text = "say 2 words";
             let start = Instant::now();
-            let submission = Submission { text, run: None, setup: Setup::default() };
-            reactor.run(submission, &mut Nobody).expect("a turn");
+            let content = Content::Text(text.to_owned());
+            let body = User { content, timestamp: reactor.now(), idempotency_key: None };
+            let arrival = Arrival {
+                key: Arc::clone(&key),
+                run: RunId::new(format!("turn {n}")),
+                request: request(&key, text),
+                body: Arc::new(body),
+                wait: plain(text),
+                interaction: true,
+                boundary: None,
+            };
+            reactor.give(Input::Arrive(Box::new(arrival)), &mut ends).expect("a turn");
+            while ends.0 <= n {
+                reactor.turn(&mut ends).expect("a turn");
+            }
             start.elapsed().as_secs_f64() * 1e6
         })
         .skip(10)

@@ -12,7 +12,7 @@ use crate::engine::lanes::Caps;
 use crate::engine::sessions::{Key, Options};
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
-use crate::reactor::{Outfit, Plan, Reactor, ReactorError, Report, journal::Journal};
+use crate::reactor::{Outfit, Plan, Reactor, ReactorError, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub(super) fn run(args: AgentArgs) -> Done {
         Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
     let mut reactor = Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
     if args.interactive {
-        steer_from_stdin(reactor.reporter());
+        steer_from_stdin(reactor.line_taker());
     }
     let run = args.run_id.clone().unwrap_or_else(|| super::talk::fresh_id(&reactor));
     let run = RunId::new(run);
@@ -161,18 +161,18 @@ fn read_stdin(one_line: bool) -> std::io::Result<String> {
 
 /// Lines on standard input become steering messages. The thread ends with its input, or with the
 /// process.
-fn steer_from_stdin(report: impl Fn(Report) -> bool + Send + 'static) {
+fn steer_from_stdin(take: impl Fn(Option<String>) -> bool + Send + 'static) {
     let read = move || {
         let mut stdin = std::io::stdin().lock();
         let mut line = Vec::new();
         while stdin.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
             line.clear();
-            if !report(Report::Line(text)) {
+            if !take(Some(text)) {
                 return;
             }
         }
-        report(Report::LinesEnd);
+        take(None);
     };
     let _ = std::thread::Builder::new().name("stdin".into()).stack_size(256 * 1024).spawn(read);
 }

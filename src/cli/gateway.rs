@@ -10,7 +10,7 @@ use crate::engine::Event;
 use crate::engine::sessions::{self, Input, Key};
 use crate::gateway::{Do, Server};
 use crate::model::catalog::{self, SCRIPTED};
-use crate::reactor::{At, Observer, Plan, Reactor, ReactorError, Report, View, Wish};
+use crate::reactor::{At, Observer, Plan, Reactor, ReactorError, View, Wish};
 use crate::reactor::{plain, request};
 use crate::store::{StateLock, agent_db};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
     let mut pipe = Pipe::new(safe);
     let mut reactor = Reactor::open(outfit, model, plan, &mut pipe).map_err(explain)?;
     pipe.send(&json!({"type": "event", "event": "ready", "payload": {"pid": std::process::id()}}));
-    read_frames(reactor.reporter());
+    read_frames(reactor.line_taker());
     let done = serve(&mut reactor, &mut pipe, &args.agent).map_err(explain);
     pipe.flush();
     drop(reactor);
@@ -118,7 +118,7 @@ fn served(key: &Key, agent: &str) -> bool {
 }
 
 /// The thread that reads frames; the loop's full channel holds it back.
-fn read_frames(report: impl Fn(Report) -> bool + Send + 'static) {
+fn read_frames(take: impl Fn(Option<String>) -> bool + Send + 'static) {
     let read = move || {
         let mut input = std::io::stdin().lock();
         let most = u64::try_from(FRAME_BYTES_MAX).unwrap_or(u64::MAX);
@@ -133,11 +133,11 @@ fn read_frames(report: impl Fn(Report) -> bool + Send + 'static) {
                 }
                 Ok(_) => {}
             }
-            if !report(Report::Line(String::from_utf8_lossy(&line).into_owned())) {
+            if !take(Some(String::from_utf8_lossy(&line).into_owned())) {
                 return;
             }
         }
-        report(Report::LinesEnd);
+        take(None);
     };
     let _ = std::thread::Builder::new().name("stdin".into()).stack_size(256 * 1024).spawn(read);
 }

@@ -400,7 +400,6 @@ impl Reactor {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         match report {
-            Report::Store(answer) => self.answered(answer, observer),
             Report::Model(at, op, event) => self.of_run(at, observer, |seat, links, observer| {
                 seat.model_event(op, event, links, observer)
             }),
@@ -410,14 +409,6 @@ impl Reactor {
             Report::Tool(at, op, input) => self.of_run(at, observer, |seat, links, observer| {
                 seat.tool_event(op, input, links, observer)
             }),
-            Report::Line(text) => {
-                self.lines.push_back(Some(text));
-                Ok(())
-            }
-            Report::LinesEnd => {
-                self.lines.push_back(None);
-                Ok(())
-            }
         }
     }
 

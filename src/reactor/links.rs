@@ -10,7 +10,7 @@ use crate::engine::sessions::{self, Key};
 use crate::engine::{Event, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::http::Pool;
-use crate::store::{Answer, Job, Synchronous, Worker};
+use crate::store::{Job, Synchronous, Worker};
 use crate::tools::ToolSpec;
 use crate::tools::run::FileOrder;
 use crate::transcript::OpenCall;
@@ -50,18 +50,12 @@ pub struct Outfit {
 /// What workers report to the loop.
 #[derive(Debug)]
 pub enum Report {
-    /// The store answered.
-    Store(Answer),
     /// A model's stream moved.
     Model(Address, OpId, ModelEvent),
     /// A model call could not be started.
     Failed(Address, OpId, reply::Input),
     /// A tool moved.
     Tool(Address, OpId, batch::Input),
-    /// A line was read from standard input.
-    Line(String),
-    /// Standard input has ended.
-    LinesEnd,
 }
 
 /// Whose answer the store gives.

@@ -27,9 +27,9 @@ use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::sessions::{Input, Key, Options, Sessions};
 use crate::engine::{Cause, Input as RunInput, Setup};
 use crate::model::catalog::Resolved;
-use crate::store::{Job, Loaded, StoreError, Worker};
+use crate::store::{Answer, Job, Loaded, StoreError, Worker};
 use crate::transcript::User;
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use links::{Links, Owner};
 use mio::{Events, Interest, Poll, Token, Waker};
 use seat::Seat;
@@ -43,6 +43,10 @@ const WAKE: Token = Token(0);
 const SIGNAL: Token = Token(1);
 /// Most reports that wait for the loop; a full channel holds back the worker that fills it.
 const REPORTS_MAX: usize = 1024;
+/// Most lines of standard input that wait.
+const LINES_MAX: usize = 256;
+/// Most of them that one pass takes: runs go on between.
+const LINES_PASS: usize = 64;
 
 /// Why the reactor could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +101,10 @@ pub struct Reactor {
     signals: signal_hook_mio::v1_0::Signals,
     signalled: Vec<i32>,
     reports: Receiver<Report>,
+    answers: Receiver<Answer>,
+    /// Lines of standard input; who reads them waits while it is full.
+    typed: Receiver<Option<String>>,
+    line_sender: Sender<Option<String>>,
     links: Links,
     model: Resolved,
     setup: Setup,
@@ -146,12 +154,16 @@ impl Reactor {
             .register(&mut signals, SIGNAL, Interest::READABLE)
             .map_err(system("cannot listen for signals"))?;
         let (sender, reports) = bounded(REPORTS_MAX);
+        let (line_sender, typed) = bounded(LINES_MAX);
+        // The loop may wait for the store to take a job, so the store never waits for the loop to
+        // take an answer: there are no more of these than jobs that were handed over.
+        let (answer_sender, answers) = unbounded();
         let waker = Arc::new(waker);
         let store = {
-            let (sender, waker) = (sender.clone(), Arc::clone(&waker));
+            let waker = Arc::clone(&waker);
             Worker::start(&outfit.database, outfit.synchronous, move |answer| {
                 // The loop outlives the store's worker; if it is gone, nobody needs the answer.
-                if sender.send(Report::Store(answer)).is_ok() {
+                if answer_sender.send(answer).is_ok() {
                     let _ = waker.wake();
                 }
             })?
@@ -170,6 +182,9 @@ impl Reactor {
             signals,
             signalled: vec![],
             reports,
+            answers,
+            typed,
+            line_sender,
             links,
             model,
             setup: plan.setup,
@@ -201,10 +216,12 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// A handle for threads that report to this loop.
-    pub fn reporter(&self) -> impl Fn(Report) -> bool + Send + use<> {
-        let (sender, waker) = self.links.reporter();
-        move |report| sender.send(report).is_ok() && waker.wake().is_ok()
+    /// A handle for a thread that reads lines; `None` is their end. It holds the thread back while
+    /// the loop has enough to do.
+    pub fn line_taker(&self) -> impl Fn(Option<String>) -> bool + Send + use<> {
+        let (_, waker) = self.links.reporter();
+        let sender = self.line_sender.clone();
+        move |line| sender.send(line).is_ok() && waker.wake().is_ok()
     }
 
     /// The time, as the loop counts it.
@@ -275,6 +292,9 @@ impl Reactor {
     pub fn turn(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {
         let due = self.due();
         let timeout = due.map(|at| Duration::from_millis(at.since(self.links.clock.now())));
+        // What was left over in the last pass is not waited for.
+        let left = !self.typed.is_empty() || !self.reports.is_empty() || !self.answers.is_empty();
+        let timeout = if left { Some(Duration::ZERO) } else { timeout };
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => {}
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -283,9 +303,14 @@ impl Reactor {
         if self.events.iter().any(|e| e.token() == SIGNAL) {
             self.signalled.extend(self.signals.pending());
         }
-        while let Ok(report) = self.reports.try_recv() {
+        while let Ok(answer) = self.answers.try_recv() {
+            self.answered(answer, observer)?;
+        }
+        for report in self.reports.try_iter().take(REPORTS_MAX).collect::<Vec<_>>() {
             self.reported(report, observer)?;
         }
+        let room = LINES_PASS.saturating_sub(self.lines.len());
+        self.lines.extend(self.typed.try_iter().take(room));
         // A line does not overtake a signal that was sent before it and came after the poll.
         if !self.lines.is_empty() {
             self.signalled.extend(self.signals.pending());
