@@ -148,11 +148,7 @@ impl Reactor {
     ) -> Result<Reactor, ReactorError> {
         let poll = Poll::new().map_err(system("cannot poll"))?;
         let waker = Waker::new(poll.registry(), WAKE).map_err(system("cannot make a waker"))?;
-        let mut signals = signal_hook_mio::v1_0::Signals::new(wanted_signals())
-            .map_err(system("cannot listen for signals"))?;
-        poll.registry()
-            .register(&mut signals, SIGNAL, Interest::READABLE)
-            .map_err(system("cannot listen for signals"))?;
+        let signals = listen(&poll)?;
         let (sender, reports) = bounded(REPORTS_MAX);
         let (line_sender, typed) = bounded(LINES_MAX);
         // The loop may wait for the store to take a job, so the store never waits for the loop to
@@ -355,6 +351,15 @@ impl Reactor {
             self.dues.insert((at, id));
         }
     }
+}
+
+/// Signals wake the loop.
+fn listen(poll: &Poll) -> Result<signal_hook_mio::v1_0::Signals, ReactorError> {
+    let what = "cannot listen for signals";
+    let mut signals =
+        signal_hook_mio::v1_0::Signals::new(wanted_signals()).map_err(system(what))?;
+    poll.registry().register(&mut signals, SIGNAL, Interest::READABLE).map_err(system(what))?;
+    Ok(signals)
 }
 
 /// What ends a process in good order. A hang-up that was told to be ignored (`nohup`) stays
