@@ -165,13 +165,7 @@ impl Reactor {
             })?
         };
         let mut links = Links::new(store, sender, waker, outfit);
-        let ticket = links.ticket(Owner::Boot);
-        links.send(Job::Boot(ticket))?;
-        if let Some(key) = &plan.only {
-            // It will be asked for at once: what is read now need not be waited for then.
-            let ticket = links.ticket(Owner::Ahead(Arc::clone(key)));
-            links.send(Job::Load(ticket, key.to_string()))?;
-        }
+        read_first(&mut links, plan.only.as_ref())?;
         let mut reactor = Reactor {
             poll,
             events: Events::with_capacity(64),
@@ -351,6 +345,16 @@ impl Reactor {
             self.dues.insert((at, id));
         }
     }
+}
+
+/// What a start needs of the store; a process for one conversation will ask for that at once, so
+/// what is read now need not be waited for then.
+fn read_first(links: &mut Links, only: Option<&Key>) -> Result<(), ReactorError> {
+    let ticket = links.ticket(Owner::Boot);
+    links.send(Job::Boot(ticket))?;
+    let Some(key) = only else { return Ok(()) };
+    let ticket = links.ticket(Owner::Ahead(Arc::clone(key)));
+    links.send(Job::Load(ticket, key.to_string()))
 }
 
 /// Signals wake the loop.
