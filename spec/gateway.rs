@@ -356,3 +356,27 @@ fn b032_a_stop_in_good_order() {
     assert_eq!(client.close(), Some(0));
     assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n", "not run again");
 }
+
+/// X13: thousands of requests at once are all accepted: the loop and its store do not wait for
+/// each other, and a client that writes faster than it reads is held back.
+#[test]
+fn a_flood_of_requests_is_accepted() {
+    let home = Home::new();
+    let mut client = start(&home, &["--max-concurrent", "1"]);
+    client.send("first", "first", "wait 60", "steer");
+    for n in 0..3_000 {
+        client.request(
+            &format!("r{n}"),
+            "chat.send",
+            json!({
+                "sessionKey": format!("s{}", n % 500), "message": "say 1 word",
+                "idempotencyKey": format!("r{n}"), "queueMode": "followup",
+            }),
+        );
+    }
+    for n in 0..3_000 {
+        let id = format!("r{n}");
+        let answer = client.until(|frame| frame["type"] == "res");
+        assert_eq!((&answer["id"], &answer["payload"]["status"]), (&json!(id), &json!("started")));
+    }
+}

@@ -152,7 +152,7 @@ impl Reactor {
         let (sender, reports) = bounded(REPORTS_MAX);
         let (line_sender, typed) = bounded(LINES_MAX);
         // The loop may wait for the store to take a job, so the store never waits for the loop to
-        // take an answer: there are no more of these than jobs that were handed over.
+        // take an answer (X13): there are no more of these than jobs that were handed over.
         let (answer_sender, answers) = unbounded();
         let waker = Arc::new(waker);
         let store = {
