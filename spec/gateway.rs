@@ -380,3 +380,24 @@ fn a_flood_of_requests_is_accepted() {
         assert_eq!((&answer["id"], &answer["payload"]["status"]), (&json!(id), &json!("started")));
     }
 }
+
+/// V1 to V4, X10: what was running when the process was killed is closed honestly and taken up
+/// once, by a turn that may only look.
+#[test]
+fn an_interrupted_run_is_taken_up_again() {
+    let home = Home::new();
+    let mut client = start(&home, &[]);
+    client.send("a", "s", "run: echo x >> ran && sleep 60", "steer");
+    common::until("the tool", || home.work("ran").exists());
+    client.running.0.kill().unwrap();
+    let mut client = start(&home, &[]);
+    let of = |frame: &Value| frame["payload"]["sessionKey"] == "agent:main:s";
+    let taken = client.until(|frame| of(frame) && frame["payload"]["state"] == "final");
+    assert_ne!(taken["payload"]["runId"], "a");
+    assert_eq!(client.end("a")["termination"], json!({"kind": "aborted", "cause": "Restart"}));
+    assert_eq!(client.close(), Some(0));
+    let texts = user_texts(&home, "s");
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[1].contains("run a") && texts[1].contains("change nothing"), "{texts:?}");
+    assert_eq!(std::fs::read_to_string(home.work("ran")).unwrap(), "x\n", "not run again");
+}

@@ -65,6 +65,10 @@ impl Seat {
                 self.inbox.push_back(Input::Call(op, batch::Input::Judged(outcome)));
             }
             Act::CallModel(op) => {
+                // The same request again, with nothing new in it, is no progress (G4).
+                if std::mem::replace(&mut self.asked.0, true) {
+                    self.asked.1.get_or_insert(links.clock.now());
+                }
                 let handle = match &self.history.messages {
                     Some(messages) => {
                         workers::scripted(self.address, op, Arc::clone(messages), links)

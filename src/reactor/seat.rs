@@ -115,6 +115,8 @@ pub(super) struct Seat {
     pub(super) notices: Vec<String>,
     fault: Option<String>,
     seed: u64,
+    /// Whether the model was asked since the last entry, and since when it is asked the same.
+    pub(super) asked: (bool, Option<Millis>),
     /// Characters of results in this turn.
     pub(super) turn_chars: usize,
     /// A commit failed: what is in memory is not what is stored.
@@ -154,6 +156,7 @@ impl Seat {
             notices: whole.notices,
             fault: None,
             seed: whole.seed,
+            asked: (false, None),
             turn_chars: 0,
             spoiled: false,
             detached: false,
@@ -202,7 +205,7 @@ impl Seat {
             waits_for: self.phases.waits_for(&self.run),
             last_progress: self.phases.last_progress,
             started: self.phases.started(),
-            repeats_since: None,
+            repeats_since: self.asked.1,
         }
     }
 
@@ -495,6 +498,9 @@ impl Seat {
                 if pending.ends {
                     self.writer = None;
                     self.keep_left();
+                }
+                if !pending.entries.is_empty() {
+                    self.asked = (false, None);
                 }
                 for entry in pending.entries {
                     if let Some(message) = entry.kind.in_context(entry.timestamp) {
