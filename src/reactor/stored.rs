@@ -1,27 +1,14 @@
 //! How a run waits for its turn, as it is stored with it.
 
-use crate::engine::lanes::{Lane, Priority};
 use crate::engine::sessions::{Facts, Outcome, Waits};
-use crate::engine::turns::{Arriving, Group, Partial, summary_line};
+use crate::engine::turns::{Group, summary_line};
 use crate::store::{RunRow, Seen};
 use std::sync::Arc;
 
 /// A person's message to a conversation, with nothing special about it.
 #[must_use]
 pub fn plain(text: &str) -> Waits {
-    Waits {
-        arriving: Arriving::Message,
-        group: Group::new("", "", "", ""),
-        line: summary_line(text),
-        inline: Partial::default(),
-        channel: Partial::default(),
-        lane: Lane::Main,
-        owner: None,
-        priority: Priority::Normal,
-        budget_ms: None,
-        attempt: 0,
-        narrowed: false,
-    }
+    Waits::plain(Group::new("", "", "", ""), summary_line(text))
 }
 
 /// The identity of a request: the same key with another one is a conflict (semantics 7.3).

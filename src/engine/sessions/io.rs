@@ -78,6 +78,26 @@ pub struct Waits {
     pub narrowed: bool,
 }
 
+impl Waits {
+    /// A message with nothing special about it.
+    #[must_use]
+    pub fn plain(group: Group, line: Arc<str>) -> Waits {
+        Waits {
+            arriving: Arriving::Message,
+            group,
+            line,
+            inline: Partial::default(),
+            channel: Partial::default(),
+            lane: Lane::Main,
+            owner: None,
+            priority: Priority::Normal,
+            budget_ms: None,
+            attempt: 0,
+            narrowed: false,
+        }
+    }
+}
+
 /// What the store says of an arrival.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Admission {

@@ -6,7 +6,7 @@ use super::{Stage, Waits};
 use crate::base::limits::{LANE_RETRY_MS, WATCH_TICK_MS};
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Priority, Ticket};
-use crate::engine::turns::{Arriving, Next, Overflow, Partial, QueueSettings, Turn, summary_line};
+use crate::engine::turns::{Next, Overflow, QueueSettings, Turn, summary_line};
 use crate::engine::{Fault, Termination};
 use crate::transcript::{Content, User};
 use std::sync::Arc;
@@ -242,19 +242,7 @@ impl Sessions {
             // Somebody chose just this name: what has it is not touched.
             return self.begin(key, ticket, now, out);
         }
-        let waits = Waits {
-            arriving: Arriving::Message,
-            group: overflow.group.clone(),
-            line: summary_line(&text),
-            inline: Partial::default(),
-            channel: Partial::default(),
-            lane: Lane::Main,
-            owner: None,
-            priority: Priority::Normal,
-            budget_ms: None,
-            attempt: 0,
-            narrowed: false,
-        };
+        let waits = Waits::plain(overflow.group.clone(), summary_line(&text));
         let body = User { content: Content::Text(text), timestamp: now, idempotency_key: None };
         if let Some(session) = self.sessions.get_mut(key) {
             session.phase = Phase::Changing(Some(ticket));
