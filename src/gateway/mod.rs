@@ -3,6 +3,7 @@
 
 mod frame;
 mod methods;
+mod schema;
 mod server;
 #[cfg(test)]
 mod tests;
