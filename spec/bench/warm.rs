@@ -107,7 +107,13 @@ fn turns(count: usize) -> f64 {
         keep_ms: 60_000,
     };
     let key: Key = "agent:main:main".into();
-    let plan = Plan { options, setup: Setup::default(), only: Some(Arc::clone(&key)) };
+    let plan = Plan {
+        options,
+        setup: Setup::default(),
+        only: Some(Arc::clone(&key)),
+        models: vec![],
+        forced: true,
+    };
     let mut ends = Ends::default();
     let mut reactor = Reactor::open(outfit, model, plan, &mut ends).expect("a session");
     let mut times: Vec<f64> = (0..60)

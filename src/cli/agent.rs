@@ -37,8 +37,13 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let style = if args.json { Style::Json } else { Style::detect() };
     let mut screen = Screen::new(style, safe(&outfit));
     let conversation: Key = key.as_str().into();
-    let plan =
-        Plan { options: options(&config, &setup), setup, only: Some(Arc::clone(&conversation)) };
+    let plan = Plan {
+        options: options(&config, &setup),
+        setup,
+        only: Some(Arc::clone(&conversation)),
+        models: catalog::all(&config),
+        forced: args.model.is_some(),
+    };
     let mut reactor = Reactor::open(outfit, model.clone(), plan, &mut screen).map_err(explain)?;
     if args.interactive {
         steer_from_stdin(reactor.line_taker());

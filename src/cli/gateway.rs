@@ -40,7 +40,7 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
     if let Some(runs) = args.max_concurrent {
         options.caps.main = runs.max(1);
     }
-    let plan = Plan { options, setup, only: None };
+    let plan = Plan { options, setup, only: None, models: catalog::all(&config), forced: false };
     let mut pipe = Pipe::new(safe);
     let mut reactor = Reactor::open(outfit, model, plan, &mut pipe).map_err(explain)?;
     pipe.send(&json!({"type": "event", "event": "ready", "payload": {"pid": std::process::id()}}));

@@ -97,6 +97,17 @@ pub fn resolve(config: &Config, name: &str) -> Result<Resolved, CatalogError> {
     }
 }
 
+/// Every model that can be called as things are: one whose provider needs a variable that is not
+/// set is left out.
+#[must_use]
+pub fn all(config: &Config) -> Vec<Resolved> {
+    let served = config.providers.iter().flat_map(|provider| {
+        let name = |model: &Model| format!("{}/{}", provider.id, model.id);
+        provider.models.iter().filter_map(move |m| served(&name(m), provider, m).ok())
+    });
+    served.chain([scripted()]).collect()
+}
+
 fn scripted() -> Resolved {
     Resolved {
         reference: SCRIPTED.to_owned(),

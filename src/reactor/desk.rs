@@ -281,7 +281,9 @@ impl Reactor {
                 return self.decide(Input::OpenFailed(op), observer);
             }
         };
-        let (whole, commit) = settle(&self.links, loaded, &key, &self.model);
+        let (model, gone) = self.model_of(loaded.session.as_ref());
+        let (mut whole, commit) = settle(&self.links, loaded, &key, model);
+        whole.notices.extend(gone);
         let Some(commit) = commit else { return self.seat(op, key, whole, observer) };
         self.settling.insert(op, (key, whole));
         let ticket = self.links.ticket(Owner::Settle(op));
@@ -297,7 +299,7 @@ impl Reactor {
     ) -> Result<(), ReactorError> {
         self.next_seat += 1;
         let id = self.next_seat;
-        let mut seat = Seat::new(Address { seat: id, run: 0 }, &key, whole, self.model.clone());
+        let mut seat = Seat::new(Address { seat: id, run: 0 }, &key, whole);
         for notice in seat.take_notices() {
             observer.notice(Some(&key), &notice);
         }
@@ -319,8 +321,17 @@ impl Reactor {
                 }),
                 Owner::Act(op) => self.written(op, result, observer),
                 Owner::Settle(op) => self.settled(op, result.map(|_| ()), observer),
+                Owner::Client(ticket, stale) => {
+                    self.client_changed(ticket, result, stale, observer)
+                }
                 Owner::Load(..) | Owner::Ahead(_) | Owner::Boot | Owner::Nobody => Ok(()),
             },
+            Answer::Queried(ticket, found) => {
+                if let Owner::Client(ticket, _) = self.links.owner(ticket) {
+                    observer.found(ticket, found);
+                }
+                Ok(())
+            }
             Answer::Loaded(ticket, loaded) => match self.links.owner(ticket) {
                 Owner::Load(op, key) => self.loaded(op, key, loaded, observer),
                 Owner::Ahead(key) => {
@@ -330,9 +341,12 @@ impl Reactor {
                     self.ahead = there.map(|loaded| (key, loaded));
                     Ok(())
                 }
-                Owner::Seat(_) | Owner::Act(_) | Owner::Settle(_) | Owner::Boot | Owner::Nobody => {
-                    Ok(())
-                }
+                Owner::Seat(_)
+                | Owner::Act(_)
+                | Owner::Settle(_)
+                | Owner::Client(..)
+                | Owner::Boot
+                | Owner::Nobody => Ok(()),
             },
             Answer::Booted(ticket, boot) => {
                 self.links.owner(ticket);
@@ -441,7 +455,7 @@ fn combined(bodies: &[(MsgId, Arc<User>)]) -> Option<(MsgId, Arc<User>)> {
     Some((*msg, Arc::new(User { content, timestamp, idempotency_key })))
 }
 
-fn words(denied: &Denied) -> String {
+pub(super) fn words(denied: &Denied) -> String {
     match denied {
         Denied::Fenced(why) => why.to_string(),
         Denied::Failed(error) => error.to_string(),

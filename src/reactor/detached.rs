@@ -34,10 +34,12 @@ impl Reactor {
             writer: None,
             notices: vec![],
             seed,
+            model: self.model.clone(),
+            entries: 0,
         };
         self.next_seat += 1;
         let address = Address { seat: self.next_seat, run: 0 };
-        let seat = Seat::detached(address, &key, whole, self.model.clone());
+        let seat = Seat::detached(address, &key, whole);
         self.seats.insert(address.seat, seat);
         self.by_key.insert(Arc::clone(&key), address.seat);
         self.detached.insert(run.clone(), Arc::clone(&key));

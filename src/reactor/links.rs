@@ -10,10 +10,10 @@ use crate::engine::sessions::{self, Key};
 use crate::engine::{Event, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::http::Pool;
-use crate::store::{Job, Synchronous, Worker};
+use crate::store::{Found, Job, StoreError, Synchronous, Worker};
 use crate::tools::ToolSpec;
 use crate::tools::run::FileOrder;
-use crate::transcript::OpenCall;
+use crate::transcript::{Entry, OpenCall};
 use crossbeam_channel::Sender;
 use mio::Waker;
 use std::collections::BTreeMap;
@@ -71,6 +71,9 @@ pub(super) enum Owner {
     Ahead(Key),
     /// A loaded session is being made whole.
     Settle(OpId),
+    /// What a client asked or changed, by its own number; a change with the conversation whose
+    /// memory it makes stale.
+    Client(u64, Option<Key>),
     /// The start.
     Boot,
     /// What nobody waits for.
@@ -106,6 +109,15 @@ pub trait Observer {
     /// Something that a person should know beside the events: a repair, damage, a refusal. For a
     /// conversation, where it is about one.
     fn notice(&mut self, key: Option<&Key>, text: &str);
+
+    /// Entries were stored; the first has this place in its session.
+    fn stored(&mut self, _at: &At<'_>, _entries: &[Entry], _first: u64) {}
+
+    /// The answer to a question that was asked under this number.
+    fn found(&mut self, _ticket: u64, _found: Result<Found, StoreError>) {}
+
+    /// A change that was asked for under this number is stored, or why not.
+    fn changed(&mut self, _ticket: u64, _changed: Result<(), String>) {}
 }
 
 /// The links of a seat.

@@ -3,6 +3,7 @@
 
 mod acts;
 mod boot;
+mod clients;
 mod clock;
 mod crew;
 mod desk;
@@ -17,6 +18,7 @@ mod stored;
 mod workers;
 pub mod zone;
 
+pub use clients::Wanted;
 pub use clock::Clock;
 pub use clock::entropy;
 pub use links::{At, Observer, Outfit, Report, View};
@@ -27,7 +29,7 @@ use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::sessions::{Input, Key, Options, Sessions};
 use crate::engine::{Cause, Input as RunInput, Setup};
 use crate::model::catalog::Resolved;
-use crate::store::{Answer, Job, Loaded, StoreError, Worker};
+use crate::store::{Answer, Job, Loaded, SessionRow, StoreError, Worker};
 use crate::transcript::User;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use links::{Links, Owner};
@@ -92,6 +94,10 @@ pub struct Plan {
     pub setup: Setup,
     /// A process for one conversation leaves all others as they are.
     pub only: Option<Key>,
+    /// Models that a session may be set to.
+    pub models: Vec<Resolved>,
+    /// The model that was asked for holds, whatever is set for a session.
+    pub forced: bool,
 }
 
 /// The loop and everything it owns.
@@ -107,6 +113,8 @@ pub struct Reactor {
     line_sender: Sender<Option<String>>,
     links: Links,
     model: Resolved,
+    models: Vec<Resolved>,
+    forced: bool,
     setup: Setup,
     only: Option<Key>,
     sessions: Sessions,
@@ -177,6 +185,8 @@ impl Reactor {
             line_sender,
             links,
             model,
+            models: plan.models,
+            forced: plan.forced,
             setup: plan.setup,
             only: plan.only,
             decisions: VecDeque::new(),
@@ -204,6 +214,26 @@ impl Reactor {
             reactor.turn(observer)?;
         }
         Ok(reactor)
+    }
+
+    /// The model that is set for a session, or the default one.
+    fn model_of(&self, session: Option<&SessionRow>) -> (Resolved, Option<String>) {
+        let meta = session.and_then(|row| row.meta.as_deref());
+        let meta = meta.and_then(|meta| serde_json::from_str::<serde_json::Value>(meta).ok());
+        let wanted = meta.as_ref().and_then(|meta| meta["model"].as_str());
+        let wanted = wanted.filter(|_| !self.forced);
+        let Some(wanted) = wanted else { return (self.model.clone(), None) };
+        match self.models.iter().find(|model| model.reference == wanted) {
+            Some(model) => (model.clone(), None),
+            None if wanted == self.model.reference => (self.model.clone(), None),
+            None => {
+                let gone = format!(
+                    "its model {wanted} is not configured any more: {} is used",
+                    self.model.reference
+                );
+                (self.model.clone(), Some(gone))
+            }
+        }
     }
 
     /// A handle for a thread that reads lines; `None` is their end. It holds the thread back while

@@ -121,19 +121,22 @@ pub(super) struct Seat {
     pub(super) turn_chars: usize,
     /// A commit failed: what is in memory is not what is stored.
     spoiled: bool,
+    /// How many entries the session has.
+    stored: u64,
     /// A detached run's session is in memory alone: no row, no claim, nothing to recover.
     detached: bool,
 }
 
 impl Seat {
-    pub fn new(address: Address, key: &Arc<str>, whole: Whole, model: Resolved) -> Seat {
+    pub fn new(address: Address, key: &Arc<str>, whole: Whole) -> Seat {
         Seat {
             address,
             key: Arc::clone(key),
             session: whole.session,
             revision: whole.revision,
-            history: History::new(&model),
-            model,
+            history: History::new(&whole.model),
+            model: whole.model,
+            stored: whole.entries,
             run_id: None,
             writer: whole.writer,
             run: Run::default(),
@@ -164,8 +167,8 @@ impl Seat {
     }
 
     /// A session that is never stored.
-    pub fn detached(address: Address, key: &Arc<str>, whole: Whole, model: Resolved) -> Seat {
-        Seat { detached: true, ..Seat::new(address, key, whole, model) }
+    pub fn detached(address: Address, key: &Arc<str>, whole: Whole) -> Seat {
+        Seat { detached: true, ..Seat::new(address, key, whole) }
     }
 
     /// What has to be said since the last time.
@@ -284,6 +287,7 @@ impl Seat {
     /// Nothing of the session's past is in the model's context any more.
     pub fn reset(&mut self) {
         self.revision += 1;
+        self.stored += 1;
         self.branch = None;
         self.history = History::new(&self.model);
     }
@@ -499,8 +503,11 @@ impl Seat {
                     self.writer = None;
                     self.keep_left();
                 }
-                if !pending.entries.is_empty() {
+                if let (Some(run), false) = (&self.run_id, pending.entries.is_empty()) {
                     self.asked = (false, None);
+                    let at = At { key: &self.key, run, session: &self.session };
+                    observer.stored(&at, &pending.entries, self.stored + 1);
+                    self.stored += u64::try_from(pending.entries.len()).unwrap_or(0);
                 }
                 for entry in pending.entries {
                     if let Some(message) = entry.kind.in_context(entry.timestamp) {

@@ -23,6 +23,10 @@ pub(super) struct Whole {
     pub writer: Option<RunId>,
     pub notices: Vec<String>,
     pub seed: u64,
+    /// Its model.
+    pub model: Resolved,
+    /// How many entries it has.
+    pub entries: u64,
 }
 
 /// The protocol's name in messages.
@@ -48,24 +52,27 @@ pub(super) fn settle(
     links: &Links,
     loaded: Loaded,
     key: &str,
-    model: &Resolved,
+    model: Resolved,
 ) -> (Whole, Option<Commit>) {
     let now = links.clock.now();
     let seed = u64::from_be_bytes(entropy());
     let mut notices: Vec<String> =
         loaded.damaged.iter().map(|what| format!("left out, damaged: {what}")).collect();
     let mut branch = loaded.branch;
-    let mut door = Door::resume(model_name(model), seed, loaded.calls.clone(), vec![]);
+    let mut door = Door::resume(model_name(&model), seed, loaded.calls.clone(), vec![]);
     let mut commit = None;
+    let mut entries = loaded.session.as_ref().map_or(0, |session| session.entries);
     if let (Some(session), Some(open)) = (&loaded.session, &loaded.open_run) {
         notices.extend(end_survivors(open, &loaded.calls));
         let unknown = loaded.calls.iter().filter(|c| c.known() == Known::Launched).count();
         // The door was resumed with what was loaded: it fits.
         let writes = door.close_interrupted(Interruption::ProcessStopped, now).unwrap_or_default();
+        let before = branch.len();
         branch.extend(writes.iter().filter_map(|write| match write {
             Write::Put(entry) => Some(entry.clone()),
             _ => None,
         }));
+        entries += u64::try_from(branch.len() - before).unwrap_or(0);
         notices.push(format!(
             "run {} was interrupted; it is closed now{}",
             open.run,
@@ -79,8 +86,11 @@ pub(super) fn settle(
     let left = loaded.queue.into_iter().map(|(id, _, body)| (id, body)).collect();
     // The run's ids are its own: what was drawn for the closing is not drawn again.
     let seed = u64::from_be_bytes(entropy());
-    let door = Door::new(model_name(model), seed);
-    (Whole { session, revision, branch, door, left, writer: None, notices, seed }, commit)
+    let door = Door::new(model_name(&model), seed);
+    let writer = None;
+    let whole =
+        Whole { session, revision, branch, door, left, writer, notices, seed, model, entries };
+    (whole, commit)
 }
 
 /// The closing is written in the name of the dead run, which still is the active writer.

@@ -83,6 +83,9 @@ pub enum StoreError {
         /// The place.
         path: PathBuf,
     },
+    /// What was asked for does not fit what is stored.
+    #[error("{0}")]
+    Refused(String),
     /// The same run was accepted before.
     #[error("run {0} exists already")]
     DuplicateRun(String),

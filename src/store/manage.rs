@@ -1,5 +1,6 @@
 //! What changes a session as a whole: waiting runs that are dropped, resets, deletion, settings.
 
+use super::make::{self, Make};
 use super::write::{Stop, end_run, fenced, put_entry, sql_id, sql_ms};
 use crate::base::{Millis, MsgId, RunId};
 use crate::engine::{FenceRefusal, Termination};
@@ -41,15 +42,29 @@ pub enum Change {
     Settings(Option<String>),
     /// An interrupted run will not be taken up again.
     GivenUp,
+    /// A session is made; one that is there stays as it is.
+    Make(Box<Make>),
+    /// Words from outside, as an entry of no run, while nothing runs.
+    Inject(Box<Entry>),
+    /// What is set for it: from what was read to what it is to be.
+    Meta {
+        /// What was read.
+        before: Option<String>,
+        /// What it is to be.
+        after: Option<String>,
+    },
 }
 
-struct Held {
-    session: String,
-    active: Option<String>,
+pub(super) struct Held {
+    pub session: String,
+    pub active: Option<String>,
 }
 
 /// Makes a change.
 pub(super) fn manage(db: &Connection, manage: &Manage) -> Result<(), Stop> {
+    if let Change::Make(new) = &manage.what {
+        return make::make(db, manage, new);
+    }
     let held = held(db, &manage.key)?;
     if held.is_none()
         && let Change::Drop { runs, termination } = &manage.what
@@ -85,6 +100,11 @@ pub(super) fn manage(db: &Connection, manage: &Manage) -> Result<(), Stop> {
             let sql = "UPDATE sessions SET queue_settings = ?2 WHERE session_id = ?1";
             db.prepare_cached(sql)?.execute(params![session, settings])?;
         }
+        Change::Make(_) => {}
+        Change::Inject(entry) => make::inject(db, manage, entry)?,
+        Change::Meta { before, after } => {
+            make::meta(db, session, before.as_deref(), after.as_deref())?;
+        }
         Change::GivenUp => {
             let sql = "UPDATE sessions SET interrupted = 0 WHERE session_id = ?1";
             db.prepare_cached(sql)?.execute([session])?;
@@ -93,14 +113,14 @@ pub(super) fn manage(db: &Connection, manage: &Manage) -> Result<(), Stop> {
     Ok(())
 }
 
-fn held(db: &Connection, key: &str) -> rusqlite::Result<Option<Held>> {
+pub(super) fn held(db: &Connection, key: &str) -> rusqlite::Result<Option<Held>> {
     let sql = "SELECT session_id, active_run FROM sessions WHERE session_key = ?1";
     db.prepare_cached(sql)?
         .query_row([key], |r| Ok(Held { session: r.get(0)?, active: r.get(1)? }))
         .optional()
 }
 
-fn unheld(held: &Held) -> Result<(), Stop> {
+pub(super) fn unheld(held: &Held) -> Result<(), Stop> {
     match &held.active {
         None => Ok(()),
         Some(by) => {
@@ -125,7 +145,8 @@ fn delete(db: &Connection, session: &str, at: Millis) -> rusqlite::Result<()> {
     // revision refuses a writer that comes late.
     let sql = "UPDATE sessions SET session_key = 'deleted:' || session_id, active_run = NULL, \
                revision = revision + 1, leaf = NULL, entry_count = 0, cwd = '', interrupted = 0, \
-               queue_settings = NULL, parent_key = NULL WHERE session_id = ?1";
+               queue_settings = NULL, parent_key = NULL, meta = NULL \
+               WHERE session_id = ?1";
     db.prepare_cached(sql)?.execute([session])?;
     Ok(())
 }

@@ -41,6 +41,8 @@ pub struct SessionRow {
     pub queue_settings: Option<String>,
     /// The conversation that it belongs to, for a child's.
     pub parent_key: Option<String>,
+    /// What is set for it (its label, its model), as the JSON that is stored.
+    pub meta: Option<String>,
 }
 
 /// A run as lists show it.
@@ -199,11 +201,11 @@ impl Reader {
     }
 }
 
-const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
+pub(super) const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
                        updated_at, entry_count, started_at, interaction_at, interrupted, \
-                       queue_settings, parent_key FROM sessions";
+                       queue_settings, parent_key, meta FROM sessions";
 
-fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
+pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         key: r.get(0)?,
         session_id: SessionId::new(r.get::<_, String>(1)?),
@@ -218,6 +220,7 @@ fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
         interrupted: r.get(10)?,
         queue_settings: text(r, 11)?,
         parent_key: text(r, 12)?,
+        meta: text(r, 13)?,
     })
 }
 
@@ -243,12 +246,12 @@ fn sessions(db: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     db.prepare(&sql)?.query_map([], session_row)?.collect()
 }
 
-const RUN: &str = "SELECT run_id, session_key, runs.session_id, accepted_at, claimed_at, ended_at, \
+pub(super) const RUN: &str = "SELECT run_id, session_key, runs.session_id, accepted_at, claimed_at, ended_at, \
                    termination, into_run, phases, turn, request FROM runs \
                    LEFT JOIN sessions ON sessions.session_id = runs.session_id \
                    AND session_key NOT LIKE 'deleted:%'";
 
-fn run_row(r: &Row<'_>) -> rusqlite::Result<RunRow> {
+pub(super) fn run_row(r: &Row<'_>) -> rusqlite::Result<RunRow> {
     let at = |column| {
         let ms: Option<i64> = r.get(column)?;
         Ok::<_, rusqlite::Error>(ms.map(|ms| Millis(u64::try_from(ms).unwrap_or(0))))

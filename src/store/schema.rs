@@ -109,6 +109,9 @@ ALTER TABLE runs ADD COLUMN phases TEXT;
 CREATE INDEX runs_waiting ON runs(accepted_at) WHERE ended_at IS NULL AND claimed_at IS NULL;
 ALTER TABLE queue ADD COLUMN run_id TEXT;
 ",
+    "
+ALTER TABLE sessions ADD COLUMN meta TEXT;
+",
 ];
 
 /// Opens the database for writing, creating and migrating it as needed.

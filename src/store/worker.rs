@@ -1,8 +1,8 @@
 //! The writer worker: one thread, one connection, group commit.
 
 use super::{
-    Boot, Commit, Loaded, Part, PartResult, RunRow, StoreError, Synchronous, boot, execute_all,
-    open, read,
+    Boot, Commit, Found, Loaded, Part, PartResult, Query, RunRow, StoreError, Synchronous, boot,
+    execute_all, open, query, read,
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
@@ -25,6 +25,8 @@ pub enum Job {
     Boot(u64),
     /// Read one run.
     Find(u64, String),
+    /// Answer a client's question.
+    Query(u64, Box<Query>),
 }
 
 impl Job {
@@ -46,6 +48,8 @@ pub enum Answer {
     Booted(u64, Result<Box<Boot>, StoreError>),
     /// To a search for a run.
     Found(u64, Result<Option<Box<RunRow>>, StoreError>),
+    /// To a client's question.
+    Queried(u64, Result<Found, StoreError>),
 }
 
 /// The writer thread.
@@ -111,6 +115,9 @@ fn work(mut db: Connection, path: &Path, inbox: &Receiver<Job>, answer: &impl Fn
             Job::Find(ticket, run) => {
                 let found = read::run(&db, &run).map(|row| row.map(Box::new));
                 answer(Answer::Found(ticket, named(&path, found)));
+            }
+            Job::Query(ticket, question) => {
+                answer(Answer::Queried(ticket, named(&path, query::query(&db, &question))));
             }
             Job::Write(ticket, part) => {
                 let (mut tickets, mut parts) = (vec![ticket], vec![part]);

@@ -343,6 +343,11 @@ impl Door {
         self.make(EntryKind::Reset { reason: reason.to_owned(), first_kept_entry_id: None }, now)
     }
 
+    /// Words that no run has said, as an assistant's.
+    pub fn words_entry(&mut self, words: Assistant, now: Millis) -> Entry {
+        self.make(EntryKind::Message { message: Message::Assistant(words) }, now)
+    }
+
     fn enqueue(&mut self, id: MsgId, kind: QueueKind, body: &Arc<User>, out: &mut Vec<Write>) {
         self.waiting.insert(id, (kind, Arc::clone(body)));
         out.push(Write::QueuePut { id, kind, body: Arc::clone(body) });

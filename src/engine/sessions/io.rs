@@ -261,6 +261,9 @@ pub enum Input {
     Delete(Key),
     /// `/queue` for a session; nothing takes it back.
     Settings(Key, Partial),
+    /// What is set for a session has changed: what is in memory of it is read again before its next
+    /// run.
+    Reload(Key),
     /// What the active sessions are doing: the answer to [`Act::Look`].
     Seen(Vec<(Key, Activity)>),
     /// The process is about to stop: nothing more begins, and what runs has until then.

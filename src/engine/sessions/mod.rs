@@ -145,6 +145,8 @@ struct Session {
     opening: Option<OpId>,
     /// A run of it was cut off: the store has a writer that is not there, until it is opened.
     torn: bool,
+    /// What is in memory was read before its settings changed: it goes with the run.
+    stale: bool,
     /// When it is to be looked at.
     alarm: Option<Millis>,
     /// The lanes that were asked for.
@@ -289,6 +291,10 @@ impl Sessions {
                 self.settings(key, partial, out);
                 Ok(())
             }
+            Input::Reload(key) => {
+                self.reload(&key, out);
+                Ok(())
+            }
             Input::Seen(seen) => {
                 self.seen(seen, now, out);
                 Ok(())
@@ -330,6 +336,7 @@ impl Sessions {
             pending: vec![],
             opening: None,
             torn: false,
+            stale: false,
             alarm: None,
             lined_for: (Lane::Main, None),
             generation: 0,

@@ -319,6 +319,22 @@ impl Sessions {
         out.act.push(Act::Start(Box::new(start)));
     }
 
+    /// What is in memory of a session is not what it will go on with (O19).
+    pub(super) fn reload(&mut self, key: &Key, out: &mut Out) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        match session.phase {
+            Phase::Running { .. } | Phase::Opening(_) | Phase::Changing(_) | Phase::Mending => {
+                session.stale = true;
+            }
+            Phase::Idle | Phase::Lined(_) => {
+                session.stale = session.opening.is_some();
+                if std::mem::take(&mut session.open) {
+                    out.act.push(Act::Close(Arc::clone(key)));
+                }
+            }
+        }
+    }
+
     /// A run has ended, and its end is stored.
     pub(super) fn ended(
         &mut self,
@@ -342,8 +358,10 @@ impl Sessions {
         self.watch.forget(&key);
         self.give_back(&key, ticket);
         self.ground(&key, now, out);
-        if reload && let Some(session) = self.sessions.get_mut(&key) {
-            (session.open, session.torn) = (false, true);
+        if let Some(session) = self.sessions.get_mut(&key)
+            && (std::mem::take(&mut session.stale) || reload)
+        {
+            (session.open, session.torn) = (false, session.torn || reload);
             out.act.push(Act::Close(Arc::clone(&key)));
         }
         self.over(run, termination.clone(), None, now, out);

@@ -33,13 +33,7 @@ pub(super) fn object(
 }
 
 /// Checks one value.
-fn value(
-    schemas: &mut Schemas,
-    value: &Value,
-    of: &Type,
-    at: &str,
-    problems: &mut Vec<String>,
-) {
+fn value(schemas: &mut Schemas, value: &Value, of: &Type, at: &str, problems: &mut Vec<String>) {
     let mut bad = |what: &str| problems.push(format!("at {at}: {what}"));
     match (of, value) {
         (Type::Any, _) | (Type::Null, Value::Null) | (Type::Bool, Value::Bool(_)) => {}
@@ -86,13 +80,7 @@ fn value(
     }
 }
 
-fn either(
-    schemas: &mut Schemas,
-    of: &Value,
-    types: &[Type],
-    at: &str,
-    problems: &mut Vec<String>,
-) {
+fn either(schemas: &mut Schemas, of: &Value, types: &[Type], at: &str, problems: &mut Vec<String>) {
     let mut fits = |one: &Type| {
         let mut found = Vec::new();
         value(schemas, of, one, at, &mut found);

@@ -26,13 +26,19 @@ fn problems_are_named() {
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    assert_eq!(problems("chat.history", json!({"sessionKey": "a", "limit": 1001})),
-        "at /limit: must be <= 1000");
-    assert_eq!(problems("chat.history", json!({"sessionKey": "a", "limit": 1.5})),
-        "at /limit: must be integer");
+    assert_eq!(
+        problems("chat.history", json!({"sessionKey": "a", "limit": 1001})),
+        "at /limit: must be <= 1000"
+    );
+    assert_eq!(
+        problems("chat.history", json!({"sessionKey": "a", "limit": 1.5})),
+        "at /limit: must be integer"
+    );
     assert_eq!(problems("sessions.patch", json!({"key": "a", "label": null})), "");
-    assert_eq!(problems("sessions.patch", json!({"key": "a", "label": 3})),
-        "at /label: must match a schema in anyOf");
+    assert_eq!(
+        problems("sessions.patch", json!({"key": "a", "label": 3})),
+        "at /label: must match a schema in anyOf"
+    );
     assert_eq!(problems("no.such", json!({})), "at root: no params are known");
 }
 

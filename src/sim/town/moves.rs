@@ -45,6 +45,8 @@ pub enum TownMove {
     AbortRun(u8),
     /// A session is stopped.
     AbortSession(u8),
+    /// What is set for a session changes.
+    Reload(u8),
     /// A session begins anew.
     Reset(u8),
     /// A session goes.

@@ -53,6 +53,7 @@ impl Town {
                 let partial = Partial { mode, cap, ..Partial::default() };
                 self.feed(Input::Settings(self.key(session), partial));
             }
+            TownMove::Reload(session) => drop(self.feed(Input::Reload(self.key(session)))),
             TownMove::AbortRun(n) => {
                 if let Some(run) = self.recent(n).map(|a| a.run.clone()) {
                     self.feed(Input::Abort(Target::Run(run), Cause::User));

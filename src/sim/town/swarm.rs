@@ -27,10 +27,10 @@ pub struct TownOutcome {
 /// Moves before the faults are switched off.
 const MOVES: usize = 160;
 
-const KINDS: usize = 26;
+const KINDS: usize = 27;
 /// How often each kind is drawn where nothing is switched off.
 const USUAL: [u64; KINDS] =
-    [26, 3, 2, 3, 2, 2, 2, 3, 1, 40, 40, 18, 60, 8, 12, 1, 6, 8, 2, 2, 2, 2, 1, 1, 1, 2];
+    [26, 3, 2, 3, 2, 2, 2, 3, 1, 40, 40, 18, 60, 8, 12, 1, 6, 8, 2, 2, 2, 2, 1, 1, 1, 2, 2];
 /// Arriving, the store, its answers, opening, going on, replies: never off.
 const FIXED: [usize; 6] = [0, 9, 10, 11, 12, 14];
 
@@ -89,6 +89,7 @@ fn next(rng: &mut Rng, weights: &[u64; KINDS], total: u64) -> TownMove {
         22 => TownMove::Drain(byte(rng, 120)),
         23 => TownMove::Crash(byte(rng, 3)),
         24 => TownMove::Kill,
+        26 => TownMove::Reload(byte(rng, 8)),
         _ => TownMove::Round,
     }
 }
