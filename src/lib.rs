@@ -26,6 +26,7 @@ pub mod engine;
 pub mod gateway;
 pub mod model;
 pub mod reactor;
+pub mod records;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod sim;
 pub mod store;

@@ -10,9 +10,10 @@ use crate::engine::replay::Interruption;
 use crate::engine::reset::ResetReason;
 use crate::engine::{Cause, Termination};
 use crate::reactor::Clock;
+use crate::records::SessionRow;
 use crate::store::{
-    Change, Commit, Denied, Loaded, Manage, OpenRun, Part, Reader, SessionRow, StateLock,
-    StoreError, Synchronous, agent_db, execute_all, open,
+    Change, Commit, Denied, Loaded, Manage, OpenRun, Part, Reader, StateLock, StoreError,
+    Synchronous, agent_db, execute_all, open,
 };
 use crate::tools::run::end_survivor;
 use crate::transcript::{Door, ModelName};

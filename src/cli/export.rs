@@ -2,7 +2,7 @@
 
 use super::args::Format;
 use super::sessions::local;
-use crate::store::SessionRow;
+use crate::records::SessionRow;
 use crate::transcript::{Block, Content, Entry, EntryKind, Message, entry::PROJECTION_VERSION};
 use serde_json::json;
 use std::fmt::Write as _;

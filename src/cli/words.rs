@@ -3,7 +3,7 @@
 use crate::base::Millis;
 use crate::engine::io::PolicyRule;
 use crate::engine::{Cause, Fault, Termination};
-use crate::store::RunRow;
+use crate::records::RunRow;
 
 /// How a run stands. `lived` says whether a process has the state directory: without one, what
 /// has begun and not ended was interrupted.

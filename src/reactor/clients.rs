@@ -7,35 +7,10 @@ use super::links::{Observer, Owner};
 use super::{Reactor, ReactorError};
 use crate::base::{SessionId, id};
 use crate::engine::sessions::{Input, Key};
-use crate::store::{Change, Fork, Job, Make, Manage, Part, PartResult, Query};
+use crate::records::{Query, Wanted};
+use crate::store::{Change, Job, Make, Manage, Part, PartResult};
 use crate::transcript::{Assistant, Block, Door, StopReason};
 use std::sync::Arc;
-
-/// A change of a session that no run is needed for.
-#[derive(Clone, Debug)]
-pub enum Wanted {
-    /// The session is made, with what is set for it; one that is there stays as it is.
-    Make {
-        /// The conversation that it belongs to.
-        parent: Option<Key>,
-        /// What is set for it, as JSON.
-        meta: Option<String>,
-        /// What of its parent it begins with.
-        fork: Option<Fork>,
-    },
-    /// Words of the gateway, as an assistant's, that the model is never shown as its own run.
-    Inject {
-        /// The entry's text.
-        text: String,
-    },
-    /// What is set for it, from what was read to what it is to be.
-    Meta {
-        /// What was read.
-        before: Option<String>,
-        /// What it is to be.
-        after: Option<String>,
-    },
-}
 
 impl Reactor {
     /// Asks the store; the answer comes to the observer under this number.

@@ -18,7 +18,6 @@ mod stored;
 mod workers;
 pub mod zone;
 
-pub use clients::Wanted;
 pub use clock::Clock;
 pub use clock::entropy;
 pub use links::{At, Observer, Outfit, Report, View};
@@ -29,7 +28,8 @@ use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::sessions::{Input, Key, Options, Sessions};
 use crate::engine::{Cause, Input as RunInput, Setup};
 use crate::model::catalog::Resolved;
-use crate::store::{Answer, Job, Loaded, SessionRow, StoreError, Worker};
+use crate::records::SessionRow;
+use crate::store::{Answer, Job, Loaded, StoreError, Worker};
 use crate::transcript::User;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use links::{Links, Owner};

@@ -2,7 +2,8 @@
 
 use crate::engine::sessions::{Facts, Outcome, Waits};
 use crate::engine::turns::{Group, summary_line};
-use crate::store::{RunRow, Seen};
+use crate::records::RunRow;
+use crate::store::Seen;
 use std::sync::Arc;
 
 /// A person's message to a conversation, with nothing special about it.

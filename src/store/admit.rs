@@ -1,8 +1,9 @@
 //! Admission: a client's message is accepted durably, once for one request (semantics 7.3).
 
-use super::read::{self, RunRow};
+use super::read;
 use super::write::{Stop, holder, json, sql_id, sql_ms};
 use crate::base::{Millis, MsgId, RunId, SessionId};
+use crate::records::RunRow;
 use crate::transcript::{User, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, params};
 use std::sync::Arc;

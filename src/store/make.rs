@@ -6,6 +6,7 @@ use super::write::{Denied, Stop, fenced, holder, put_entry, sql_ms};
 use super::{Manage, StoreError};
 use crate::base::{Millis, SessionId};
 use crate::engine::FenceRefusal;
+use crate::records::Fork;
 use crate::transcript::{Entry, EntryKind, Message, entry::PROJECTION_VERSION};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
@@ -23,15 +24,6 @@ pub struct Make {
     pub meta: Option<String>,
     /// What of its parent it begins with.
     pub fork: Option<Fork>,
-}
-
-/// How much of a parent's history a fork begins with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fork {
-    /// Everything but what a run that has not ended wrote.
-    Completed,
-    /// Up to this entry, with it.
-    Through(String),
 }
 
 /// Makes a session; one that is there already is left as it is.

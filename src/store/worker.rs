@@ -1,9 +1,10 @@
 //! The writer worker: one thread, one connection, group commit.
 
 use super::{
-    Boot, Commit, Found, Loaded, Part, PartResult, Query, RunRow, StoreError, Synchronous, boot,
-    execute_all, open, query, read,
+    Boot, Commit, Loaded, Part, PartResult, StoreError, Synchronous, boot, execute_all, open,
+    query, read,
 };
+use crate::records::{Found, Query, RunRow};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};

@@ -202,7 +202,8 @@ fn runs_are_found() {
     }
     bed.admit(Admit { key: "agent:main:x".into(), fresh: SessionId::new("s2"), ..asks("é-x", 9) });
     let reader = crate::store::Reader::open(&bed.path).unwrap().unwrap();
-    let ids = |rows: Vec<read::RunRow>| rows.into_iter().map(|r| r.run_id).collect::<Vec<_>>();
+    let ids =
+        |rows: Vec<crate::records::RunRow>| rows.into_iter().map(|r| r.run_id).collect::<Vec<_>>();
     assert_eq!(ids(reader.runs_of(KEY, 2).unwrap()), ["b", "abXcd-3"]);
     assert_eq!(ids(reader.runs_of("agent:main:x", 9).unwrap()), ["é-x"]);
     let named = |name: &str| ids(reader.runs_named(name, 9).unwrap());
