@@ -15,16 +15,35 @@ pub struct Request {
 
 /// A frame that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct FrameError {
-    /// The request's id, if that much could be read.
-    pub id: Option<String>,
-    /// What is wrong.
-    pub why: String,
+pub enum FrameError {
+    /// It is not even JSON.
+    #[error("invalid frame: {0}")]
+    NoJson(String),
+    /// It is no request frame.
+    #[error("invalid request frame: {why}")]
+    Shape {
+        /// The request's id, if that much could be read.
+        id: Option<String>,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl FrameError {
+    /// The id that an answer carries.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            FrameError::Shape { id: Some(id), .. } => id,
+            FrameError::Shape { id: None, .. } | FrameError::NoJson(_) => "invalid",
+        }
+    }
 }
 
 /// Longest name of a request or a method, bytes.
 const NAME_BYTES_MAX: usize = 512;
+/// Longest `traceparent` and `expectedProfileId`, bytes.
+const EXTRA_BYTES_MAX: usize = 128;
 
 impl Request {
     /// Reads a request frame. Its schema is closed.
@@ -32,23 +51,25 @@ impl Request {
     /// # Errors
     /// What is wrong, with the request's id where there is one to answer to.
     pub fn read(text: &str) -> Result<Request, FrameError> {
-        let none = |why: String| FrameError { id: None, why };
         let value: Value =
-            serde_json::from_str(text).map_err(|e| none(format!("invalid frame: {e}")))?;
+            serde_json::from_str(text).map_err(|e| FrameError::NoJson(e.to_string()))?;
+        let shape =
+            |id: Option<&str>, why: String| FrameError::Shape { id: id.map(str::to_owned), why };
         let Value::Object(mut frame) = value else {
-            return Err(none("invalid frame: at root: must be object".into()));
+            return Err(shape(None, "at root: must be object".into()));
         };
         let id = match frame.remove("id") {
             Some(Value::String(id)) if !id.is_empty() && id.len() <= NAME_BYTES_MAX => id,
-            _ => return Err(none("invalid frame: must have required property 'id'".into())),
+            _ => return Err(shape(None, "must have required property 'id'".into())),
         };
-        let bad =
-            |why: &str| FrameError { id: Some(id.clone()), why: format!("invalid frame: {why}") };
+        let bad = |why: &str| shape(Some(&id), why.to_owned());
         if frame.remove("type") != Some(Value::from("req")) {
             return Err(bad("at /type: must be \"req\""));
         }
         let method = match frame.remove("method") {
-            Some(Value::String(method)) if method.len() <= NAME_BYTES_MAX => method,
+            Some(Value::String(method)) if !method.is_empty() && method.len() <= NAME_BYTES_MAX => {
+                method
+            }
             _ => return Err(bad("must have required property 'method'")),
         };
         let params = match frame.remove("params") {
@@ -56,6 +77,15 @@ impl Request {
             Some(Value::Object(params)) => params,
             Some(_) => return Err(bad("at /params: must be object")),
         };
+        match frame.remove("traceparent") {
+            None => {}
+            Some(Value::String(trace)) if trace.len() <= EXTRA_BYTES_MAX => {}
+            Some(_) => return Err(bad("at /traceparent: must be a short string")),
+        }
+        if frame.remove("expectedProfileId").is_some() {
+            // A request for somebody's profile must not be done for another one.
+            return Err(bad("at /expectedProfileId: is not supported here"));
+        }
         if let Some(other) = frame.keys().next() {
             return Err(bad(&format!("at root: unexpected property '{other}'")));
         }
@@ -70,22 +100,41 @@ pub struct Fault {
     pub code: &'static str,
     /// In words.
     pub message: String,
-    /// Whether to try again later may help.
-    pub retryable: bool,
+    /// When to try again, ms, if that may help.
+    pub retry_after_ms: Option<u64>,
     /// More, for programs.
     pub details: Option<Value>,
+    /// A payload beside the error, where a method has one.
+    pub payload: Option<Value>,
 }
 
 impl Fault {
-    /// The request itself is wrong.
-    pub fn invalid(message: impl Into<String>) -> Fault {
+    fn new(code: &'static str, message: impl Into<String>) -> Fault {
         let message = message.into();
-        Fault { code: "INVALID_REQUEST", message, retryable: false, details: None }
+        Fault { code, message, retry_after_ms: None, details: None, payload: None }
     }
 
-    /// It cannot be done now.
-    pub fn unavailable(message: impl Into<String>, retryable: bool) -> Fault {
-        Fault { code: "UNAVAILABLE", message: message.into(), retryable, details: None }
+    /// The request itself is wrong.
+    pub fn invalid(message: impl Into<String>) -> Fault {
+        Fault::new("INVALID_REQUEST", message)
+    }
+
+    /// It cannot be done now; to ask again may help.
+    pub fn unavailable(message: impl Into<String>) -> Fault {
+        Fault { retry_after_ms: Some(1_000), ..Fault::new("UNAVAILABLE", message) }
+    }
+
+    /// It could not be done, and to ask again does not help.
+    pub fn failed(message: impl Into<String>) -> Fault {
+        Fault::new("UNAVAILABLE", message)
+    }
+
+    /// The client may not do that.
+    pub fn missing_scope(scope: &str) -> Fault {
+        let details =
+            json!({"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]});
+        let fault = Fault::new("FORBIDDEN", format!("missing scope: {scope}"));
+        Fault { details: Some(details), ..fault }
     }
 
     /// With a reason for programs.
@@ -94,105 +143,43 @@ impl Fault {
         self.details = Some(json!({ "reason": reason }));
         self
     }
-}
 
-/// The answer to a request.
-pub(super) fn answer(id: &str, result: Result<Value, Fault>) -> Value {
-    match result {
-        Ok(payload) => json!({"type": "res", "id": id, "ok": true, "payload": payload}),
-        Err(fault) => {
-            let mut error = json!({"code": fault.code, "message": fault.message});
-            if fault.retryable {
-                error["retryable"] = true.into();
-            }
-            if let Some(details) = fault.details {
-                error["details"] = details;
-            }
-            json!({"type": "res", "id": id, "ok": false, "error": error})
+    /// As it stands in a frame.
+    #[must_use]
+    pub fn shape(&self) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(ms) = self.retry_after_ms {
+            error["retryable"] = true.into();
+            error["retryAfterMs"] = ms.into();
         }
+        if let Some(details) = &self.details {
+            error["details"] = details.clone();
+        }
+        error
     }
 }
 
-/// A method's parameters, read one by one; what is left over is a mistake.
-pub(super) struct Params {
-    method: String,
-    map: Map<String, Value>,
-    problems: Vec<String>,
-}
+/// The params of a request whose schema was checked.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Params(pub Map<String, Value>);
 
 impl Params {
-    pub fn new(method: &str, map: Map<String, Value>) -> Params {
-        Params { method: method.to_owned(), map, problems: vec![] }
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
     }
 
-    /// A text that must be there and not empty.
-    pub fn text(&mut self, name: &str) -> String {
-        match self.map.remove(name) {
-            Some(Value::String(text)) if !text.is_empty() => text,
-            Some(Value::String(_)) => {
-                self.problem(name, "must NOT have fewer than 1 characters");
-                String::new()
-            }
-            Some(_) => {
-                self.problem(name, "must be string");
-                String::new()
-            }
-            None => {
-                self.problems.push(format!("must have required property '{name}'"));
-                String::new()
-            }
-        }
+    /// A text that the schema asks for.
+    pub fn need(&self, name: &str) -> &str {
+        self.text(name).unwrap_or_default()
     }
 
-    /// A text that may be left out.
-    pub fn optional(&mut self, name: &str) -> Option<String> {
-        match self.map.remove(name) {
-            None => None,
-            Some(Value::String(text)) => Some(text),
-            Some(_) => {
-                self.problem(name, "must be string");
-                None
-            }
-        }
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let number = self.0.get(name)?;
+        // A whole number may be written with a point.
+        number.as_u64().or_else(|| number.as_f64().map(|float| float as u64))
     }
 
-    /// A whole number of at least 0 that may be left out.
-    pub fn number(&mut self, name: &str) -> Option<u64> {
-        let value = self.map.remove(name)?;
-        let number = value.as_u64();
-        if number.is_none() {
-            self.problem(name, "must be integer, >= 0");
-        }
-        number
-    }
-
-    /// A choice that may be left out.
-    pub fn flag(&mut self, name: &str) -> Option<bool> {
-        let value = self.map.remove(name)?;
-        let flag = value.as_bool();
-        if flag.is_none() {
-            self.problem(name, "must be boolean");
-        }
-        flag
-    }
-
-    pub fn problem(&mut self, name: &str, what: &str) {
-        self.problems.push(format!("at /{name}: {what}"));
-    }
-
-    /// Nothing else may be there.
-    ///
-    /// # Errors
-    /// Everything that was wrong.
-    pub fn done(mut self) -> Result<(), Fault> {
-        let left: Vec<String> = self.map.keys().cloned().collect();
-        for name in left {
-            self.problems.push(format!("at root: unexpected property '{name}'"));
-        }
-        if self.problems.is_empty() {
-            return Ok(());
-        }
-        let problems = self.problems.join("; ");
-        Err(Fault::invalid(format!("invalid {} params: {problems}", self.method)))
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 }

@@ -1,12 +1,22 @@
 //! The control plane: frames in, frames out (`spec/gateway.md`). Pure: it parses requests, says
 //! what is to happen, and words the answers; sockets and pipes are elsewhere.
 
+mod ends;
+mod events;
+mod facts;
+mod found;
 mod frame;
+mod hub;
 mod methods;
+mod out;
+mod pending;
+mod presence;
+mod rows;
+mod runs;
 mod schema;
-mod server;
-#[cfg(test)]
-mod tests;
 
+pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
 pub use frame::{Fault, FrameError, Request};
-pub use server::{Do, Server};
+pub use hub::{Gateway, Sight, TICK_MS, Ways};
+pub use out::{Conn, Do, Frame};
+pub use runs::PACE_MS;

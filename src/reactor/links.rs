@@ -5,7 +5,7 @@ use super::clock::Clock;
 use super::crew::Crew;
 use super::journal::Journal;
 use super::seat::Address;
-use crate::base::{OpId, RunId, SessionId};
+use crate::base::{Millis, OpId, RunId, SessionId};
 use crate::engine::sessions::{self, Key};
 use crate::engine::{Event, batch, reply};
 use crate::model::call::ModelEvent;
@@ -110,6 +110,9 @@ pub trait Observer {
     /// Something that a person should know beside the events: a repair, damage, a refusal. For a
     /// conversation, where it is about one.
     fn notice(&mut self, key: Option<&Key>, text: &str);
+
+    /// What follows happens at this time.
+    fn clock(&mut self, _now: Millis) {}
 
     /// Entries were stored; the first has this place in its session.
     fn stored(&mut self, _at: &At<'_>, _entries: &[Entry], _first: u64) {}

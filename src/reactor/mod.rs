@@ -138,6 +138,8 @@ pub struct Reactor {
     /// Messages of runs that have not ended.
     bodies: BTreeMap<RunId, (MsgId, Arc<User>)>,
     lines: VecDeque<Option<String>>,
+    /// When whoever runs the loop wants to be woken.
+    wake: Option<Millis>,
     daily_hour: Option<u8>,
     /// Where the day begins; read only if a reset policy asks for it.
     zone: jiff::tz::TimeZone,
@@ -203,6 +205,7 @@ impl Reactor {
             resetting: BTreeMap::new(),
             bodies: BTreeMap::new(),
             lines: VecDeque::new(),
+            wake: None,
             daily_hour: plan.options.reset.daily_hour,
             zone: match plan.options.reset.daily_hour {
                 Some(_) => jiff::tz::TimeZone::system(),
@@ -273,6 +276,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// The loop turns no later than then.
+    pub fn wake_at(&mut self, at: Option<Millis>) {
+        self.wake = at;
+    }
+
     /// The sessions, to look at.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
@@ -323,6 +331,7 @@ impl Reactor {
         if self.events.iter().any(|e| e.token() == SIGNAL) {
             self.signalled.extend(self.signals.pending());
         }
+        observer.clock(self.links.clock.now());
         while let Ok(answer) = self.answers.try_recv() {
             self.answered(answer, observer)?;
         }
@@ -340,7 +349,7 @@ impl Reactor {
 
     fn due(&self) -> Option<Millis> {
         let seats = self.dues.first().map(|(at, _)| *at);
-        seats.into_iter().chain(self.sessions.due()).min()
+        seats.into_iter().chain(self.sessions.due()).chain(self.wake).min()
     }
 
     fn tick(&mut self, observer: &mut dyn Observer) -> Result<(), ReactorError> {

@@ -154,7 +154,7 @@ pub enum Fork {
 }
 
 /// A change of a session that no run is needed for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
     /// The session is made, with what is set for it; one that is there stays as it is.
     Make {

@@ -25,6 +25,8 @@ pub struct SessionRow {
     pub updated_at: Millis,
     /// How many entries it has.
     pub entries: u64,
+    /// Its last entry.
+    pub leaf: Option<String>,
     /// When the conversation began: at its creation or its last reset.
     pub started_at: Millis,
     /// When a person last had to do with it.

@@ -139,7 +139,7 @@ impl Reader {
 
 pub(super) const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
                        updated_at, entry_count, started_at, interaction_at, interrupted, \
-                       queue_settings, parent_key, meta FROM sessions";
+                       queue_settings, parent_key, meta, leaf FROM sessions";
 
 pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -157,6 +157,7 @@ pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
         queue_settings: text(r, 11)?,
         parent_key: text(r, 12)?,
         meta: text(r, 13)?,
+        leaf: text(r, 14)?,
     })
 }
 

@@ -7,7 +7,7 @@ mod text;
 
 pub use seen::Seen;
 pub use settings::{Arriving, DropPolicy, Mode, Partial, Place, QueueSettings, place, resolve};
-pub(in crate::engine) use text::one_line;
+pub use text::one_line;
 pub use text::{after_overflow, collect_prompt, overflow_prompt, summary_line};
 
 use crate::base::limits::{OVERFLOW_GROUPS_MAX, TURNS_CAP_MAX};

@@ -13,7 +13,7 @@ pub fn summary_line(text: &str) -> Arc<str> {
 
 /// Collapses blanks and control characters; what is too long ends with an ellipsis. Reads no
 /// further than it has to.
-pub(in crate::engine) fn one_line(text: &str, most: usize) -> String {
+pub fn one_line(text: &str, most: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
     let mut gap = false;

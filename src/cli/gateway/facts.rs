@@ -1,0 +1,93 @@
+//! What the gateway tells of the process and its configuration.
+
+use crate::base::id;
+use crate::config::{self, Config, Paths};
+use crate::gateway::{ConfigFacts, Facts, ModelFacts, ToolFacts};
+use crate::model::catalog::{Backend, Resolved};
+use crate::reactor::{Outfit, entropy};
+use serde_json::Value;
+
+/// Collects it.
+pub(super) fn collect(
+    agent: &str,
+    config: &Config,
+    paths: &Paths,
+    outfit: &Outfit,
+    model: &Resolved,
+) -> Facts {
+    let mut models: Vec<ModelFacts> = config.providers.iter().flat_map(configured).collect();
+    let offline = crate::model::catalog::all(config).into_iter();
+    models.extend(offline.filter(|m| m.backend == Backend::Scripted).map(|m| ModelFacts {
+        provider: m.provider,
+        id: m.model,
+        name: "offline script".to_owned(),
+        window: m.context_window,
+        reasoning: false,
+        images: false,
+        tools: true,
+    }));
+    let tool = |spec: &crate::tools::ToolSpec| ToolFacts {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        safe: spec.replay_safe,
+    };
+    Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        boot_id: id::hex(&entropy::<8>()),
+        pid: std::process::id(),
+        host: host(),
+        platform: std::env::consts::OS.to_owned(),
+        agent: agent.to_owned(),
+        model: model.reference.clone(),
+        models,
+        tools: outfit.specs.iter().map(tool).collect(),
+        workspace: outfit.cwd.to_string_lossy().into_owned(),
+        state_dir: paths.state.to_string_lossy().into_owned(),
+        database: outfit.database.to_string_lossy().into_owned(),
+        config: of_config(config, paths),
+        auth_mode: "none",
+        control_ui: false,
+    }
+}
+
+fn configured(provider: &config::Provider) -> impl Iterator<Item = ModelFacts> + '_ {
+    provider.models.iter().map(|model| ModelFacts {
+        provider: provider.id.clone(),
+        id: model.id.clone(),
+        name: model.name.clone(),
+        window: model.context_window,
+        reasoning: model.reasoning,
+        images: model.compat.encoding.images,
+        tools: model.compat.tools,
+    })
+}
+
+/// The configuration without its secrets: its text is told as what was understood of it.
+fn of_config(config: &Config, paths: &Paths) -> ConfigFacts {
+    let effective = config::show(config);
+    let text = std::fs::read(&paths.config).ok();
+    let hash = text
+        .as_deref()
+        .map(|text| id::hex(ring::digest::digest(&ring::digest::SHA256, text).as_ref()));
+    ConfigFacts {
+        path: paths.config.to_string_lossy().into_owned(),
+        exists: text.is_some(),
+        raw: text.is_some().then(|| pretty(&effective)),
+        parsed: effective.clone(),
+        effective,
+        hash,
+        issues: vec![],
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,156 @@
+//! What binds the gateway to the reactor: observers' words go in, what is to be done comes out and
+//! is done.
+
+use crate::base::Millis;
+use crate::engine::Event;
+use crate::engine::sessions::{self, Key};
+use crate::gateway::{Conn, Do, Facts, Frame, Gateway, Sight, Ways};
+use crate::reactor::{At, Observer, Reactor, ReactorError, View, entropy, plain, request};
+use crate::records::Found;
+use crate::store::StoreError;
+use crate::transcript::Entry;
+use serde_json::Value;
+use std::collections::{BTreeSet, VecDeque};
+use std::io::Write;
+
+/// The connection that is a pair of pipes.
+const PIPE: Conn = 0;
+
+/// Answers of the store that wait for a look at the sessions.
+enum Answered {
+    Found(u64, Result<Found, String>),
+    Changed(u64, Result<(), String>),
+}
+
+pub(super) struct House {
+    pub gateway: Gateway,
+    pub drained: bool,
+    safe: BTreeSet<String>,
+    out: std::io::BufWriter<std::io::Stdout>,
+    answered: VecDeque<Answered>,
+}
+
+impl House {
+    pub fn new(facts: Facts, safe: BTreeSet<String>) -> House {
+        let ways = Ways { identity: request, plain };
+        House {
+            gateway: Gateway::new(facts, ways, Millis(0)),
+            drained: false,
+            safe,
+            out: std::io::BufWriter::new(std::io::stdout()),
+            answered: VecDeque::new(),
+        }
+    }
+
+    /// A parent process is at the other end of the pipes.
+    pub fn open_pipe(&mut self, now: Millis) {
+        self.gateway.join(PIPE, now);
+    }
+
+    /// A line for the parent.
+    pub fn say(&mut self, value: &Value) {
+        self.write(&Frame::whole(value));
+    }
+
+    fn write(&mut self, frame: &Frame) {
+        // A parent that has gone does not stop what was accepted.
+        let _ = self.out.write_all(&frame.head);
+        let _ = self.out.write_all(&frame.tail);
+        let _ = self.out.write_all(b"\n");
+    }
+
+    pub fn flush(&mut self) {
+        let _ = self.out.flush();
+    }
+
+    /// A line from the parent.
+    pub fn line(&mut self, reactor: &mut Reactor, line: &str) -> Result<(), ReactorError> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        self.gateway.text(PIPE, line, sight(reactor));
+        self.settle(reactor)
+    }
+
+    /// Does what the gateway wants done, until it wants nothing more.
+    pub fn settle(&mut self, reactor: &mut Reactor) -> Result<(), ReactorError> {
+        loop {
+            while let Some(answered) = self.answered.pop_front() {
+                match answered {
+                    Answered::Found(ticket, found) => {
+                        self.gateway.found(ticket, found, sight(reactor));
+                    }
+                    Answered::Changed(ticket, result) => {
+                        self.gateway.changed(ticket, result, sight(reactor));
+                    }
+                }
+            }
+            let now = reactor.now();
+            if self.gateway.due().is_some_and(|at| at <= now) {
+                self.gateway.tick(now);
+            }
+            let wanted = self.gateway.take();
+            if wanted.is_empty() {
+                reactor.wake_at(self.gateway.due());
+                return Ok(());
+            }
+            for what in wanted {
+                self.perform(what, reactor)?;
+            }
+        }
+    }
+
+    fn perform(&mut self, what: Do, reactor: &mut Reactor) -> Result<(), ReactorError> {
+        self.gateway.look(&what, reactor.sessions());
+        match what {
+            Do::Send { frame, .. } => self.write(&frame),
+            Do::Give(input) => reactor.give(input, self)?,
+            Do::Ask(ticket, query) => reactor.ask(ticket, query)?,
+            Do::Want(ticket, key, wanted) => {
+                if let Some(entry) = reactor.want(ticket, &key, wanted)? {
+                    self.gateway.entry_named(ticket, entry);
+                }
+            }
+            Do::Close { .. } | Do::Stop(..) | Do::ShowQueue(..) => {}
+        }
+        Ok(())
+    }
+}
+
+fn sight(reactor: &Reactor) -> Sight<'_> {
+    let (now, boundary) = (reactor.now(), reactor.boundary());
+    Sight { now, boundary, sessions: reactor.sessions(), fresh: entropy() }
+}
+
+impl Observer for House {
+    fn told(&mut self, at: &At<'_>, event: &Event, view: View<'_>) {
+        let safe = &self.safe;
+        self.gateway.told(at.key, at.run, event, view.calls, |name| safe.contains(name));
+    }
+
+    fn of_sessions(&mut self, event: &sessions::Event) {
+        self.drained |= matches!(event, sessions::Event::Drained);
+        self.gateway.of_sessions(event);
+    }
+
+    fn stored(&mut self, at: &At<'_>, entries: &[Entry], first: u64) {
+        self.gateway.stored(at.key, at.session.as_str(), at.run, entries, first);
+    }
+
+    fn found(&mut self, ticket: u64, found: Result<Found, StoreError>) {
+        self.answered.push_back(Answered::Found(ticket, found.map_err(|e| e.to_string())));
+    }
+
+    fn changed(&mut self, ticket: u64, changed: Result<(), String>) {
+        self.answered.push_back(Answered::Changed(ticket, changed));
+    }
+
+    fn clock(&mut self, now: Millis) {
+        self.gateway.clock(now);
+    }
+
+    fn notice(&mut self, key: Option<&Key>, text: &str) {
+        let of = key.map_or(String::new(), |key| format!("{key}: "));
+        eprintln!("stepclaw: {of}{text}");
+    }
+}
