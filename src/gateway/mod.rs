@@ -6,6 +6,7 @@ mod methods;
 mod server;
 #[cfg(test)]
 mod tests;
+pub mod wire;
 
 pub use frame::{Fault, FrameError, Request};
 pub use server::{Do, Server};
