@@ -154,9 +154,7 @@ impl Body {
                 self.extra(Part::TrailerName)
             }
             (Part::Extension, _) => self.bad("a control character in an extension"),
-            (Part::Trailer | Part::TrailerName | Part::TrailerValue, _) => {
-                self.bad("no trailer")
-            }
+            (Part::Trailer | Part::TrailerName | Part::TrailerValue, _) => self.bad("no trailer"),
             (Part::Plain | Part::Data | Part::Done, _) => Ok(self.part),
         }
     }
