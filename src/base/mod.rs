@@ -1,6 +1,7 @@
 //! Small things that everything else stands on: time, ids, named limits, seeded choice, JSON
 //! helpers. No I/O, no clock, no global state.
 
+mod base64;
 pub mod fault;
 pub mod id;
 pub mod json;
@@ -9,6 +10,7 @@ pub mod limits;
 pub mod rng;
 pub mod time;
 
+pub use base64::base64;
 pub use fault::{FailKind, Failure};
 pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
 pub use key::{KeyError, KeyRef, SessionKey};

@@ -14,6 +14,7 @@ mod presence;
 mod rows;
 mod runs;
 mod schema;
+pub mod wire;
 
 pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
 pub use frame::{Fault, FrameError, Request};
