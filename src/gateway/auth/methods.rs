@@ -18,11 +18,13 @@ pub struct Caller {
 }
 
 /// An answer, and what comes with it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Done {
-    /// The answer; `None` while it has to wait ([`Devices::wait_upgrade`]).
-    pub payload: Option<Value>,
-    /// What else follows.
+    /// The answer; `None` while it has to wait ([`Devices::wait_upgrade`]). `INVALID_REQUEST` for
+    /// what is unknown or denied, `UNAVAILABLE` where no place is left; nothing has changed then,
+    /// but requests may have run out.
+    pub answer: Result<Option<Value>, Fault>,
+    /// What else follows, whatever the answer is.
     pub effects: Effects,
 }
 
@@ -113,10 +115,6 @@ fn changed() -> Event {
 impl Devices {
     /// Does one of the methods of H20 to H24; `None` for another one. `params` fit its schema,
     /// and the caller has the scope that it needs. `connected` tells whether a device is.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` for what is unknown or denied, `UNAVAILABLE` where no place is left;
-    /// nothing has changed then, except that requests may have run out.
     pub fn call(
         &mut self,
         method: &str,
@@ -125,7 +123,7 @@ impl Devices {
         connected: &dyn Fn(&str) -> bool,
         now: Millis,
         entropy: &Entropy,
-    ) -> Option<Result<Done, Fault>> {
+    ) -> Option<Done> {
         let mut effects = Effects::default();
         self.expire(now, &mut effects);
         let e = &mut effects;
@@ -139,12 +137,11 @@ impl Devices {
             "device.token.revoke" => self.revoke(params, caller, now, e),
             "device.scopes.requestUpgrade" => self.request_upgrade(params, caller, now, entropy, e),
             "device.scopes.waitUpgrade" => {
-                let waited = self.wait_upgrade(params, caller);
-                return Some(waited.map(|payload| Done { payload, effects }));
+                return Some(Done { answer: self.wait_upgrade(params, caller), effects });
             }
             _ => return None,
         };
-        Some(answer.map(|payload| Done { payload: Some(payload), effects }))
+        Some(Done { answer: answer.map(Some), effects })
     }
 
     fn list(&self, caller: &Caller, connected: &dyn Fn(&str) -> bool) -> Value {

@@ -1,7 +1,6 @@
 //! H14 to H25: devices, their approvals, their tokens.
 
 use super::*;
-use crate::gateway::frame::Fault;
 
 /// A gate in a mode, and calls of methods on it.
 struct Bed {
@@ -16,6 +15,10 @@ fn bed(mode: &str) -> Bed {
 fn admin() -> Caller {
     let scopes = Scopes::from_words(["operator.admin"]);
     Caller { device: None, about: About::default(), scopes }
+}
+
+fn payload(done: &Done) -> Value {
+    done.answer.clone().unwrap().unwrap()
 }
 
 impl Bed {
@@ -37,18 +40,18 @@ impl Bed {
         }
     }
 
-    fn call(&mut self, caller: &Caller, method: &str, params: Value) -> Result<Done, Fault> {
+    fn call(&mut self, caller: &Caller, method: &str, params: Value) -> Done {
         let connected = |_: &str| false;
         let e = entropy(99);
         self.gate.devices.call(method, &params, caller, &connected, self.at, &e).unwrap()
     }
 
     fn done(&mut self, caller: &Caller, method: &str, params: Value) -> Value {
-        self.call(caller, method, params).unwrap().payload.unwrap()
+        payload(&self.call(caller, method, params))
     }
 
     fn fails(&mut self, caller: &Caller, method: &str, params: Value) -> String {
-        self.call(caller, method, params).unwrap_err().message
+        self.call(caller, method, params).answer.unwrap_err().message
     }
 
     /// A device that asked from afar; the id of its request.
@@ -184,8 +187,8 @@ fn a_device_from_afar_waits() {
     assert_eq!(scopes, &json!(["operator.admin", "operator.read", "operator.write"]));
     // It runs out, and that is told.
     bed.at = NOW.plus(500_000);
-    let list = bed.call(&admin(), "device.pair.list", json!({})).unwrap();
-    assert_eq!(list.payload.unwrap()["pending"], json!([]));
+    let list = bed.call(&admin(), "device.pair.list", json!({}));
+    assert_eq!(payload(&list)["pending"], json!([]));
     assert_eq!(list.effects.events[0].payload["decision"], "rejected");
     assert_eq!(list.effects.ended, [id]);
     let far_page = Peer { address: "192.168.1.9".parse().unwrap(), ..local() };
@@ -206,10 +209,10 @@ fn bed_at(at: Millis) -> Bed {
 fn a_person_approves() {
     let mut bed = bed("token");
     let id = bed.asks(3);
-    let done = bed.call(&admin(), "device.pair.approve", json!({"requestId": id})).unwrap();
+    let done = bed.call(&admin(), "device.pair.approve", json!({"requestId": id}));
     assert_eq!(events(&done.effects), ["device.pair.resolved"]);
     assert_eq!(done.effects.changes.len(), 1);
-    let device = done.payload.unwrap()["device"].clone();
+    let device = payload(&done)["device"].clone();
     assert_eq!(device["scopes"], json!(["operator.read", "operator.write"]));
     assert_eq!(device["tokens"][0]["role"], "operator");
     assert_eq!(device["tokens"][0].get("token"), None);
@@ -278,10 +281,10 @@ fn tokens_are_rotated_and_revoked() {
     let (id, token) = (first.caller.device.clone().unwrap(), token_of(&first));
     bed.at = NOW.plus(5);
     let params_of = |role: &str| json!({"deviceId": id, "role": role});
-    let rotated = bed.call(&admin(), "device.token.rotate", params_of("operator")).unwrap();
+    let rotated = bed.call(&admin(), "device.token.rotate", params_of("operator"));
     let want = json!({"deviceId": id, "role": "operator", "rotatedAtMs": NOW.plus(5),
         "scopes": ["operator.read", "operator.write"], "tokenDelivery": "withheld-cross-device"});
-    assert_eq!(rotated.payload, Some(want));
+    assert_eq!(payload(&rotated), want);
     assert_eq!(rotated.effects.close, [(id.clone(), "device token rotated")]);
     let old = proven(params("openclaw-tui", "ui", json!({"deviceToken": token})), 3, NOW);
     assert_eq!(code(&bed.refused(&local(), &old)), "AUTH_DEVICE_TOKEN_MISMATCH");
@@ -297,8 +300,8 @@ fn tokens_are_rotated_and_revoked() {
     }
     let odd = json!({"deviceId": id, "role": "operator", "scopes": ["operator.root"]});
     assert!(bed.fails(&admin(), "device.token.rotate", odd).contains("operator.root"));
-    let revoked = bed.call(&admin(), "device.token.revoke", params_of("operator")).unwrap();
-    assert_eq!(revoked.payload.unwrap()["revokedAtMs"], NOW.0 + 5);
+    let revoked = bed.call(&admin(), "device.token.revoke", params_of("operator"));
+    assert_eq!(payload(&revoked)["revokedAtMs"], NOW.0 + 5);
     assert_eq!(revoked.effects.close, [(id.clone(), "device token revoked")]);
     assert_eq!(code(&bed.refused(&local(), &new)), "AUTH_DEVICE_TOKEN_MISMATCH");
     assert_eq!(
@@ -358,12 +361,11 @@ fn a_device_manages_itself_alone() {
     let no = bed.fails(&narrow, "device.pair.approve", json!({"requestId": request}));
     assert_eq!(no, "device pairing approval denied");
     let named = bed.call(&ours, "device.pair.rename", json!({"deviceId": id, "label": " a\u{7} "}));
-    let named = named.unwrap();
-    assert_eq!(named.payload, Some(json!({"deviceId": id, "label": "a"})));
+    assert_eq!(payload(&named), json!({"deviceId": id, "label": "a"}));
     assert_eq!(events(&named.effects), ["device.pair.changed"]);
     let long = json!({"deviceId": id, "label": "x".repeat(65)});
     assert!(bed.fails(&ours, "device.pair.rename", long).contains("at most 64"));
-    let gone = bed.call(&ours, "device.pair.remove", json!({"deviceId": id})).unwrap();
+    let gone = bed.call(&ours, "device.pair.remove", json!({"deviceId": id}));
     assert_eq!(gone.effects.close, [(id.clone(), "device removed")]);
     assert_eq!(gone.effects.changes, [Change::Removed(id.clone())]);
     assert_eq!(
@@ -387,23 +389,22 @@ fn scopes_are_upgraded() {
         let ours = bed.admitted(&local(), &tui(3, NOW)).caller;
         let scopes = ["operator.read", "operator.write", "operator.admin"];
         let asked = bed.call(&ours, "device.scopes.requestUpgrade", json!({ "scopes": scopes }));
-        let asked = asked.unwrap();
         assert_eq!(events(&asked.effects), ["device.pair.requested"]);
         assert_eq!(asked.effects.events[0].payload["isRepair"], true);
-        let id = asked.payload.unwrap();
-        let wait =
-            |bed: &mut Bed| bed.call(&ours, "device.scopes.waitUpgrade", id.clone()).unwrap();
-        assert_eq!(wait(&mut bed).payload, None);
+        let id = payload(&asked);
+        let wait = |bed: &mut Bed| bed.call(&ours, "device.scopes.waitUpgrade", id.clone());
+        assert_eq!(wait(&mut bed).answer, Ok(None));
         let ended = match end {
-            "approved" => bed.call(&admin(), "device.pair.approve", id.clone()).unwrap().effects,
-            "rejected" => bed.call(&admin(), "device.pair.reject", id.clone()).unwrap().effects,
+            "approved" => bed.call(&admin(), "device.pair.approve", id.clone()).effects,
+            "rejected" => bed.call(&admin(), "device.pair.reject", id.clone()).effects,
             _ => {
+                // Also a call that fails tells what has run out.
                 bed.at = NOW.plus(300_000);
-                wait(&mut bed).effects
+                bed.call(&admin(), "device.pair.reject", json!({"requestId": "x"})).effects
             }
         };
         assert_eq!(ended.ended, [id["requestId"].as_str().unwrap()]);
-        let answer = wait(&mut bed).payload.unwrap();
+        let answer = payload(&wait(&mut bed));
         assert_eq!(answer["status"], end);
         if end == "approved" {
             let token = answer["deviceToken"].clone();
@@ -438,7 +439,7 @@ fn upgrades_are_checked() {
     }
     let got =
         bed.call(&admin(), "device.scopes.requestUpgrade", json!({"scopes": ["operator.read"]}));
-    assert_eq!(got.unwrap_err().details.unwrap()["code"], "DEVICE_IDENTITY_REQUIRED");
+    assert_eq!(got.answer.unwrap_err().details.unwrap()["code"], "DEVICE_IDENTITY_REQUIRED");
 }
 
 /// H18, H19: devices, requests and their texts are bounded.

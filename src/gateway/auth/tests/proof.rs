@@ -27,7 +27,8 @@ fn payloads_are_those_that_clients_sign() {
     let v3 = payload(&params, "operator", "N", true);
     assert_eq!(
         v3,
-        "v3|ID|openclaw-tui|ui|operator|operator.read,x,operator.admin|1700000000000|T|N|linux|linux"
+        "v3|ID|openclaw-tui|ui|operator|operator.read,x,operator.admin|1700000000000|T|N|linux\
+         |linux"
     );
     let v2 = payload(&params, "operator", "N", false);
     assert_eq!(

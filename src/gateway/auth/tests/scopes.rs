@@ -2,13 +2,12 @@
 
 use super::*;
 use std::collections::BTreeMap;
-use std::path::Path;
 
-fn table(name: &str) -> Vec<Vec<String>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("spec").join(name);
-    let text = std::fs::read_to_string(path).unwrap();
-    let row = |line: &str| line.split('\t').map(str::to_owned).collect();
-    text.lines().skip(1).map(row).collect()
+const METHODS: &str = include_str!("../../../../spec/methods.tsv");
+const EVENTS: &str = include_str!("../../../../spec/events.tsv");
+
+fn table(text: &str) -> Vec<Vec<&str>> {
+    text.lines().skip(1).map(|line| line.split('\t').collect()).collect()
 }
 
 fn only(scope: &str) -> Scopes {
@@ -64,11 +63,11 @@ fn scopes_cover_each_other() {
 /// H27: every method of the table needs what the table says, and what is not there needs admin.
 #[test]
 fn methods_need_what_the_table_says() {
-    let rows = table("methods.tsv");
+    let rows = table(METHODS);
     assert_eq!(rows.len(), 482);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in rows {
-        let (method, scope) = (row[0].as_str(), row[1].as_str());
+        let (method, scope) = (row[0], row[1]);
         *counts.entry(scope.to_owned()).or_default() += 1;
         let free = ["health", "device.scopes.requestUpgrade", "device.scopes.waitUpgrade"];
         let got = lets(method, &json!({}));
@@ -227,8 +226,8 @@ fn a_missing_scope_is_named() {
 /// H29: who hears what, and what may be left out.
 #[test]
 fn events_go_to_whom_the_table_says() {
-    for row in table("events.tsv") {
-        let (event, scopes, droppable) = (row[0].as_str(), row[1].as_str(), row[2].as_str());
+    for row in table(EVENTS) {
+        let (event, scopes, droppable) = (row[0], row[1], row[2]);
         let heard: Vec<&str> = NAMES.into_iter().filter(|n| hears(event, only(n))).collect();
         match scopes {
             "targeted" => assert!(heard.is_empty(), "{event}"),
