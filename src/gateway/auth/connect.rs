@@ -141,7 +141,7 @@ impl Gate {
             }
             Err(mut refused) => {
                 refused.effects = effects;
-                Verdict::Refused(Box::new(refused))
+                Verdict::Refused(refused)
             }
         }
     }
@@ -151,7 +151,7 @@ impl Gate {
         asking: &Asking<'_>,
         nonce: Option<&str>,
         effects: &mut Effects,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, Box<Refused>> {
         protocol(asking)?;
         let role = role(asking.params)?;
         self.origin(asking)?;
@@ -188,7 +188,7 @@ impl Gate {
         Admitted { role: OPERATOR, method, caller, token, effects: Effects::default() }
     }
 
-    fn origin(&self, asking: &Asking<'_>) -> Result<(), Refused> {
+    fn origin(&self, asking: &Asking<'_>) -> Result<(), Box<Refused>> {
         if !asking.peer.has_origin() && !asking.kind.web {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl Gate {
     }
 
     /// A failure of credentials, counted if it was a guess.
-    fn unauthorized(&mut self, asking: &Asking<'_>, why: Unauthorized) -> Refused {
+    fn unauthorized(&mut self, asking: &Asking<'_>, why: Unauthorized) -> Box<Refused> {
         let proven = asking.params["device"].is_object();
         let alone = asking.auth("password").is_empty() && asking.auth("deviceToken").is_empty();
         let mut refused = why.refused(proven && alone);
@@ -223,7 +223,11 @@ impl Gate {
     }
 
     /// A client without a device (H9).
-    fn without_device(&mut self, asking: &Asking<'_>, shown: Shown) -> Result<Admitted, Refused> {
+    fn without_device(
+        &mut self,
+        asking: &Asking<'_>,
+        shown: Shown,
+    ) -> Result<Admitted, Box<Refused>> {
         if asking.kind.needs_proof {
             let words =
                 "this client needs a device identity (open the page over https or localhost)";
@@ -283,7 +287,7 @@ impl Gate {
         proven: &Proven,
         method: &'static str,
         effects: &mut Effects,
-    ) -> Result<Option<(Secret, Millis)>, Refused> {
+    ) -> Result<Option<(Secret, Millis)>, Box<Refused>> {
         let kind = asking.kind;
         let mode = self.auth.mode();
         if (kind.backend && asking.alone_here()) || (kind.control_ui && mode == Mode::None) {
@@ -364,7 +368,7 @@ impl Gate {
         asked: Pending,
         reason: Reason,
         effects: &mut Effects,
-    ) -> Refused {
+    ) -> Box<Refused> {
         let device = self.devices.paired.get(&asked.device).cloned();
         let (id, entropy) = (asked.device.clone(), asking.entropy);
         let request = match self.devices.ask(asked, entropy, effects) {
@@ -394,7 +398,7 @@ impl Gate {
     }
 }
 
-fn protocol(asking: &Asking<'_>) -> Result<(), Refused> {
+fn protocol(asking: &Asking<'_>) -> Result<(), Box<Refused>> {
     let of = |name: &str| asking.params[name].as_u64().unwrap_or(0);
     let (min, max) = (of("minProtocol"), of("maxProtocol"));
     let least = if asking.kind.probe { PROTOCOL_PROBE } else { PROTOCOL };
@@ -410,7 +414,7 @@ fn protocol(asking: &Asking<'_>) -> Result<(), Refused> {
     Err(refused)
 }
 
-fn role(params: &Value) -> Result<&'static str, Refused> {
+fn role(params: &Value) -> Result<&'static str, Box<Refused>> {
     match params.get("role").map(|role| role.as_str().unwrap_or("")) {
         None | Some(OPERATOR) => Ok(OPERATOR),
         Some("node") => {

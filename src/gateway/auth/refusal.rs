@@ -32,9 +32,9 @@ pub struct Refused {
 
 impl Refused {
     /// `INVALID_REQUEST`, with the message as the reason of the close.
-    pub(super) fn invalid(message: impl Into<String>, details: Value) -> Refused {
+    pub(super) fn invalid(message: impl Into<String>, details: Value) -> Box<Refused> {
         let message = message.into();
-        Refused {
+        Box::new(Refused {
             code: "INVALID_REQUEST",
             close_reason: close_reason(&message).to_owned(),
             message,
@@ -44,7 +44,7 @@ impl Refused {
             close_code: 1008,
             delay_ms: 0,
             effects: Effects::default(),
-        }
+        })
     }
 
     /// The error of the answer.
@@ -140,7 +140,7 @@ impl Unauthorized {
     }
 
     /// The answer (H11). `again` says that the device may try its own token.
-    pub fn refused(self, again: bool) -> Refused {
+    pub fn refused(self, again: bool) -> Box<Refused> {
         let (reason, code, step, words) = self.facts();
         let again = again && self == Unauthorized::TokenMismatch;
         let step = if again { "retry_with_device_token" } else { step };
@@ -157,7 +157,7 @@ impl Unauthorized {
 }
 
 /// No place for a device.
-pub(super) fn no_room() -> Refused {
+pub(super) fn no_room() -> Box<Refused> {
     let fault = Fault::unavailable("too many devices are paired or wait for approval", true);
     let mut refused = Refused::invalid(fault.message, Value::Null);
     (refused.code, refused.retryable) = (fault.code, fault.retryable);
