@@ -1,6 +1,7 @@
 //! Small things that everything else stands on: time, ids, named limits, seeded choice, JSON
 //! helpers. No I/O, no clock, no global state.
 
+pub mod b64;
 mod base64;
 pub mod fault;
 pub mod id;

@@ -1,6 +1,8 @@
 //! The control plane: frames in, frames out (`spec/gateway.md`). Pure: it parses requests, says
 //! what is to happen, and words the answers; sockets and pipes are elsewhere.
 
+pub mod audit;
+pub mod auth;
 mod ends;
 mod events;
 mod facts;

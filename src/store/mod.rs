@@ -1,4 +1,5 @@
-//! The agent's database: sessions, transcript, runs, open calls, waiting messages.
+//! The agent's database: sessions, transcript, runs, open calls, waiting messages. That of the
+//! gateway itself is in [`state`].
 //!
 //! One writer worker owns the connection; everything that one pass of the reactor produced is one
 //! transaction, in which each session's part is a savepoint, so that a part which the fence refuses
@@ -14,6 +15,7 @@ mod manage;
 mod query;
 mod read;
 mod schema;
+pub mod state;
 mod worker;
 mod write;
 

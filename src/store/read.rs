@@ -59,7 +59,7 @@ impl Reader {
         let db =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
         db.busy_timeout(std::time::Duration::from_secs(5)).map_err(sql)?;
-        let made = schema::check_current(&db, path)?;
+        let made = schema::check_current(&db, path, &schema::AGENT)?;
         Ok(made.then(|| Reader { db, path: path.to_owned() }))
     }
 

@@ -8,11 +8,29 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// The schema this program writes.
-pub const SCHEMA_VERSION: i64 = 2;
+/// The schema of an agent's database that this program writes.
+pub const SCHEMA_VERSION: i64 = AGENT.version();
 
-/// Marks our databases in the file's header: the letters "step".
+/// Marks an agent's databases in the file's header: the letters "step".
 pub(super) const APPLICATION_ID: i64 = 0x7374_6570;
+
+/// What is said about one kind of database.
+pub(super) struct Kind {
+    /// Its mark in the file's header.
+    pub application: i64,
+    /// Its migrations, in order: number n takes schema n to n + 1.
+    pub migrations: &'static [&'static str],
+}
+
+/// An agent's.
+pub(super) const AGENT: Kind = Kind { application: APPLICATION_ID, migrations: MIGRATIONS };
+
+impl Kind {
+    /// The schema that this program writes.
+    const fn version(&self) -> i64 {
+        self.migrations.len() as i64
+    }
+}
 
 /// How long a call waits for another program that has the database, ms.
 const BUSY_MS: u64 = 5_000;
@@ -114,19 +132,28 @@ ALTER TABLE sessions ADD COLUMN meta TEXT;
 ",
 ];
 
-/// Opens the database for writing, creating and migrating it as needed.
+/// Opens an agent's database for writing, creating and migrating it as needed.
 ///
 /// # Errors
 /// `Newer` or `Foreign` before anything is touched; otherwise what the disk or the database says.
 pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
+    open_kind(path, synchronous, &AGENT)
+}
+
+/// The same for any kind of database.
+pub(super) fn open_kind(
+    path: &Path,
+    synchronous: Synchronous,
+    kind: &Kind,
+) -> Result<Connection, StoreError> {
     if let Some(dir) = path.parent() {
         create_private(dir)?;
     }
     is_there(path)?;
-    check_header(path)?;
+    check_header(path, kind)?;
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
     let mut db = Connection::open(path).map_err(sql)?;
-    check(&db, path)?;
+    check(&db, path, kind)?;
     db.busy_timeout(Duration::from_millis(BUSY_MS)).map_err(sql)?;
     // The log is kept at the end: the next start goes on with it, and ending costs no sync.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
@@ -141,8 +168,8 @@ pub fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreEr
     // The next start reads the log once from its beginning: it is kept short.
     db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(sql)?;
     let version = version(&db).map_err(sql)?;
-    if version < SCHEMA_VERSION {
-        migrate(&mut db, version).map_err(sql)?;
+    if version < kind.version() {
+        migrate(&mut db, version, kind).map_err(sql)?;
     }
     db.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
     Ok(db)
@@ -165,7 +192,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
 
 /// Reads the version from the file's header, without the database's help: not even its lock file
 /// is touched. Migrations write the header in place, before the log is used.
-fn check_header(path: &Path) -> Result<(), StoreError> {
+fn check_header(path: &Path, kind: &Kind) -> Result<(), StoreError> {
     let io = |e: std::io::Error| StoreError::from_io(path, &e);
     let mut header = [0u8; 100];
     match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
@@ -177,10 +204,16 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
             Err(StoreError::Corrupt { path: path.to_owned(), detail })
         }
         Ok(()) => {
-            let found =
-                i64::from(u32::from_be_bytes([header[60], header[61], header[62], header[63]]));
-            if found > SCHEMA_VERSION {
-                let (path, known) = (path.to_owned(), SCHEMA_VERSION);
+            let word = |at: usize| -> i64 {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|n| header[at + n]);
+                u32::from_be_bytes([a, b, c, d]).into()
+            };
+            let (found, application) = (word(60), word(68));
+            if application != 0 && application != kind.application {
+                return Err(StoreError::Foreign { path: path.to_owned() });
+            }
+            if found > kind.version() {
+                let (path, known) = (path.to_owned(), kind.version());
                 return Err(StoreError::Newer { path, found, known });
             }
             Ok(())
@@ -189,41 +222,42 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Refuses a database whose tables are not those that this program reads.
-pub(super) fn check_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
-    let made = check(db, path)?;
+pub(super) fn check_current(db: &Connection, path: &Path, kind: &Kind) -> Result<bool, StoreError> {
+    let made = check(db, path, kind)?;
     let found = version(db).map_err(|e| StoreError::from_sqlite(path, &e))?;
-    if made && found < SCHEMA_VERSION {
-        return Err(StoreError::Older { path: path.to_owned(), found, known: SCHEMA_VERSION });
+    let known = kind.version();
+    if made && found < known {
+        return Err(StoreError::Older { path: path.to_owned(), found, known });
     }
     Ok(made)
 }
 
 /// Refuses a database that a newer program or another one wrote; tells whether it has tables.
-pub(super) fn check(db: &Connection, path: &Path) -> Result<bool, StoreError> {
+fn check(db: &Connection, path: &Path, kind: &Kind) -> Result<bool, StoreError> {
     let sql = |e: rusqlite::Error| StoreError::from_sqlite(path, &e);
-    let found = version(db).map_err(sql)?;
-    if found > SCHEMA_VERSION {
-        let (path, known) = (path.to_owned(), SCHEMA_VERSION);
-        return Err(StoreError::Newer { path, found, known });
-    }
     let application: i64 =
         db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sql)?;
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
-    if tables > 0 && application != APPLICATION_ID {
+    if tables > 0 && application != kind.application {
         return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    let found = version(db).map_err(sql)?;
+    if found > kind.version() {
+        let (path, known) = (path.to_owned(), kind.version());
+        return Err(StoreError::Newer { path, found, known });
     }
     Ok(tables > 0)
 }
 
 /// In one transaction, and in place: the log comes into use after it.
-fn migrate(db: &mut Connection, from: i64) -> rusqlite::Result<()> {
+fn migrate(db: &mut Connection, from: i64, kind: &Kind) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_mode", "DELETE")?;
     let tx = db.transaction()?;
-    for sql in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(0)) {
+    for sql in kind.migrations.iter().skip(usize::try_from(from).unwrap_or(0)) {
         tx.execute_batch(sql)?;
     }
-    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    tx.pragma_update(None, "application_id", kind.application)?;
+    tx.pragma_update(None, "user_version", kind.version())?;
     tx.commit()
 }

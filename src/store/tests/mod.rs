@@ -5,6 +5,7 @@ mod contract;
 mod death;
 mod fence;
 mod files;
+mod state;
 
 use super::{Commit, Committed, Denied, StoreError, Synchronous, commit_all, open, read};
 use crate::base::{Millis, RunId, SessionId};
