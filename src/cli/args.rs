@@ -95,8 +95,26 @@ pub struct AgentArgs {
 /// Arguments of `gateway`.
 #[derive(Args, Debug)]
 pub struct GatewayArgs {
-    /// Speak the gateway's frames over standard input and output, one JSON object a line
+    /// What to do; without it the gateway runs until it is stopped
+    #[command(subcommand)]
+    pub command: Option<GatewayCommand>,
+    /// The port; else gateway.port, else 18789
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Where to listen: loopback, lan, or an IPv4 address; else gateway.bind, else loopback
+    #[arg(long, value_name = "WHERE")]
+    pub bind: Option<String>,
+    /// The token that clients show; else STEPCLAW_GATEWAY_TOKEN, gateway.auth.token, or a new one
+    #[arg(long, value_name = "TOKEN", conflicts_with = "password")]
+    pub token: Option<String>,
+    /// The password that clients show, instead of a token
+    #[arg(long, value_name = "PASSWORD")]
+    pub password: Option<String>,
+    /// Print one JSON line when the gateway is ready, instead of words
     #[arg(long)]
+    pub json: bool,
+    /// Speak the gateway's frames over standard input and output, one JSON object a line
+    #[arg(long, conflicts_with_all = ["port", "bind"])]
     pub stdio: bool,
     /// The agent whose conversations are served
     #[arg(long, value_name = "ID", default_value = "main")]
@@ -110,6 +128,34 @@ pub struct GatewayArgs {
     /// Most runs at once in the lane main; else as agents.defaults.maxConcurrent says
     #[arg(long, value_name = "N")]
     pub max_concurrent: Option<u16>,
+}
+
+/// The commands of `gateway`.
+#[derive(Subcommand, Debug)]
+pub enum GatewayCommand {
+    /// Run it, as without a command
+    Run,
+    /// Say whether a gateway runs here, and how it does
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop the gateway of this state directory in good order
+    Stop,
+    /// Call one of the running gateway's methods and print its answer
+    Call {
+        /// The method, as health
+        method: String,
+        /// Its params, as a JSON object
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        params: String,
+        /// How long to wait for the answer, ms
+        #[arg(long, value_name = "MS", default_value_t = 10_000)]
+        timeout: u64,
+    },
+    /// Write a systemd user unit that runs the gateway
+    Install,
 }
 
 /// Arguments of `sessions`.

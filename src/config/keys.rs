@@ -26,7 +26,6 @@ pub(super) const TOP: &[&str] = &[
     "discovery",
     "canvasHost",
     "talk",
-    "gateway",
     "memory",
     "mcp",
     "skills",
@@ -278,3 +277,32 @@ pub(super) const APIS: &[&str] = &[
     "ollama",
     "azure-openai-responses",
 ];
+/// Keys of `gateway`.
+pub(super) const GATEWAY: &[&str] = &[
+    "remote",
+    "tls",
+    "tailscale",
+    "reload",
+    "trustedProxies",
+    "allowRealIpFallback",
+    "tools",
+    "channelHealthCheckMinutes",
+    "push",
+];
+/// Keys of `gateway.auth`.
+pub(super) const GATEWAY_AUTH: &[&str] = &["trustedProxy", "rateLimit"];
+/// Keys of `gateway.controlUi`.
+pub(super) const GATEWAY_UI: &[&str] = &[
+    "allowInsecureAuth",
+    "dangerouslyDisableDeviceAuth",
+    "embedSandbox",
+    "allowExternalEmbedUrls",
+];
+/// Keys of `gateway.nodes`.
+pub(super) const GATEWAY_NODES: &[&str] = &["browser", "allowCommands", "denyCommands"];
+/// Keys of `gateway.nodes.pairing`.
+pub(super) const GATEWAY_PAIRING: &[&str] = &["autoApproveCidrs"];
+/// Keys of `gateway.http`.
+pub(super) const GATEWAY_HTTP: &[&str] = &["securityHeaders"];
+/// Keys of `gateway.http.endpoints`.
+pub(super) const GATEWAY_ENDPOINTS: &[&str] = &["responses"];

@@ -6,6 +6,7 @@ mod end;
 pub mod fuzz;
 mod keys;
 pub mod load;
+mod network;
 mod read;
 mod secret;
 mod show;
@@ -15,6 +16,7 @@ mod tree;
 mod tests;
 
 pub use load::{LoadError, Paths, load, paths, process_env, workspace};
+pub use network::{Bind, Network, PORT};
 pub use secret::{Deferred, MissingVar, Secret};
 pub use show::show;
 
@@ -45,6 +47,8 @@ pub struct Config {
     pub watch: Thresholds,
     /// `store`.
     pub store: Store,
+    /// `gateway`.
+    pub network: Network,
 }
 
 /// `models.providers.<id>`: where models are served.
@@ -186,6 +190,7 @@ impl Default for Config {
             lanes: Lanes::default(),
             watch: Thresholds::default(),
             store: Store::default(),
+            network: Network::default(),
         }
     }
 }

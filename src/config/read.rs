@@ -16,7 +16,7 @@ pub(super) struct Fault {
 }
 
 pub(super) type Read<T> = Result<T, Fault>;
-type Env<'e> = &'e dyn Fn(&str) -> Option<String>;
+pub(super) type Env<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// A value and where it stands.
 pub(super) struct At<'n> {
@@ -180,6 +180,7 @@ pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
         "session",
         "cron",
         "diagnostics",
+        "gateway",
         "store",
         "$schema",
     ];
@@ -195,6 +196,7 @@ pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
             "session" => conduct::session(&at, &mut config)?,
             "cron" => conduct::cron(&at, &mut config)?,
             "diagnostics" => conduct::diagnostics(&at, &mut config)?,
+            "gateway" => super::network::gateway(&at, env, &mut config)?,
             "store" => store(&at, &mut config)?,
             _ => return at.unknown(KEYS, keys::TOP),
         }
@@ -316,7 +318,7 @@ fn protocol(at: &At<'_>) -> Read<()> {
 }
 
 /// A credential: a text, with references or not, or `{source: "env", id: "NAME"}`.
-fn secret(at: &At<'_>, env: Env<'_>) -> Read<Deferred> {
+pub(super) fn secret(at: &At<'_>, env: Env<'_>) -> Read<Deferred> {
     if matches!(at.node, Node::Text(_)) {
         return at.deferred(env);
     }

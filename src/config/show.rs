@@ -1,6 +1,6 @@
 //! The effective config for people: every setting with its value, secrets left out.
 
-use super::{Config, Deferred, Model, Provider, Queue, Session, Synchronous};
+use super::{Bind, Config, Deferred, Model, Network, Provider, Queue, Session, Synchronous};
 use crate::base::key::MAIN;
 use crate::engine::turns::{Partial, resolve};
 use crate::model::wire::openai::API;
@@ -45,7 +45,37 @@ pub fn show(config: &Config) -> Value {
             "stuckSessionAbortMs": config.watch.abort_ms,
         },
         "store": { "synchronous": synchronous },
+        "gateway": network(&config.network),
     })
+}
+
+fn network(network: &Network) -> Value {
+    let hidden = |secret: &Option<Deferred>| secret.as_ref().map(|_| "[redacted]");
+    let bind = match &network.bind {
+        Bind::Loopback => "loopback",
+        Bind::Lan => "lan",
+        Bind::Custom(_) => "custom",
+    };
+    let mut value = json!({
+        "port": network.port, "bind": bind,
+        "auth": {
+            "mode": network.auth_mode, "token": hidden(&network.token),
+            "password": hidden(&network.password),
+        },
+        "controlUi": {
+            "enabled": network.ui, "root": network.ui_root, "basePath": network.ui_base,
+            "allowedOrigins": network.origins,
+            "dangerouslyAllowHostHeaderOriginFallback": network.host_origin,
+        },
+        "nodes": { "pairing": { "autoApproveLocal": network.auto_approve_local } },
+        "http": { "endpoints": {
+            "chatCompletions": { "enabled": network.chat_completions },
+        }},
+    });
+    if let Bind::Custom(address) = network.bind {
+        value["customBindHost"] = address.to_string().into();
+    }
+    value
 }
 
 fn queue(queue: &Queue) -> Value {

@@ -56,12 +56,12 @@ impl Gateway {
             }
             Event::Stuck(key, what) => {
                 let payload = json!({"ok": true, "ts": now, "sessionKey": key, "state": what});
-                self.broadcast("health", &payload, &Audience::All, false);
+                self.broadcast("health", &payload, &Audience::All);
             }
             Event::GivenUp(key, run, attempts) => {
                 let payload = json!({"ok": true, "ts": now, "sessionKey": key, "runId": run,
                     "givenUpAfter": attempts});
-                self.broadcast("health", &payload, &Audience::All, false);
+                self.broadcast("health", &payload, &Audience::All);
             }
             Event::Drained => self.shutdown("drained"),
         }
@@ -246,7 +246,7 @@ impl Gateway {
                 }
             }
         }
-        self.broadcast("chat", &chat, &Audience::Run(key), false);
+        self.broadcast("chat", &chat, &Audience::Run(key));
         if joined {
             // Its session goes on with the run that answers it.
             return;

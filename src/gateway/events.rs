@@ -1,16 +1,7 @@
-//! Which scope an event needs, and whether it may be left out for a slow client (protocol 5.1).
-
-/// The scope that a client must have to be told; none for what everybody is told.
-pub(super) fn scope(name: &str) -> Option<&'static str> {
-    match name {
-        "health" | "heartbeat" | "tick" | "shutdown" => None,
-        name if name.starts_with("device.pair.") => Some("operator.pairing"),
-        _ => Some("operator.read"),
-    }
-}
+//! The events that this gateway sends.
 
 /// The events that this gateway sends.
-pub(super) const EVENTS: [&str; 11] = [
+pub(super) const EVENTS: [&str; 12] = [
     "agent",
     "chat",
     "device.pair.changed",
@@ -22,4 +13,5 @@ pub(super) const EVENTS: [&str; 11] = [
     "session.tool",
     "sessions.changed",
     "shutdown",
+    "tick",
 ];

@@ -140,7 +140,7 @@ impl Gateway {
         chat["seq"] = 0.into();
         chat["state"] = "final".into();
         chat["message"] = message;
-        self.broadcast("chat", &chat, &super::hub::Audience::Run(key), false);
+        self.broadcast("chat", &chat, &super::hub::Audience::Run(key));
         self.respond(conn, id, Ok(json!({"ok": true, "messageId": entry})));
     }
 

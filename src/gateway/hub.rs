@@ -1,8 +1,11 @@
 //! The gateway: who is connected, what they asked for, and what they are told. Pure: frames and
 //! events go in, what is to be done comes out.
 
+use super::auth::{About, Caller, Effects, Gate, Scopes, droppable, hears, permit};
 use super::facts::Facts;
 use super::frame::{Fault, FrameError, Params, Request};
+use super::hello::Kept;
+use super::lines::Line;
 use super::out::{Conn, Do, Frame, answer, event_head};
 use super::pending::{After, Asked, Want};
 use super::runs::Live;
@@ -26,8 +29,8 @@ pub struct Sight<'a> {
     pub boundary: Option<Millis>,
     /// The sessions.
     pub sessions: &'a Sessions,
-    /// Random bytes, new with every step.
-    pub fresh: [u8; 32],
+    /// Random bytes, new with every step: 32 for a secret, 10 for a name.
+    pub fresh: ([u8; 32], [u8; 10]),
 }
 
 /// How arrivals are made of requests; the edge knows.
@@ -40,7 +43,7 @@ pub struct Ways {
 }
 
 /// Somebody who is connected and has said who they are.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Client {
     /// The program, as `openclaw-tui`.
     pub id: String,
@@ -57,7 +60,9 @@ pub(super) struct Client {
     /// What it can do with what it is told.
     pub caps: BTreeSet<String>,
     /// What it may ask for.
-    pub scopes: BTreeSet<String>,
+    pub scopes: Scopes,
+    /// Who it is to the methods on devices.
+    pub caller: Caller,
     /// Its device, if it has shown one.
     pub device: Option<String>,
     /// Which of its kind it is.
@@ -81,7 +86,7 @@ pub(super) struct Client {
 pub struct Gateway {
     pub(super) facts: Facts,
     pub(super) ways: Ways,
-    schemas: Schemas,
+    pub(super) schemas: Schemas,
     pub(super) clients: BTreeMap<Conn, Client>,
     pub(super) now: Millis,
     pub(super) boundary: Option<Millis>,
@@ -104,6 +109,19 @@ pub struct Gateway {
     pub(super) presence_version: u64,
     pub(super) draining: bool,
     pub(super) out: Vec<Do>,
+    /// Whom it lets in, where it has sockets.
+    pub(super) gate: Option<Gate>,
+    pub(super) lines: BTreeMap<Conn, Line>,
+    /// Sockets that may have something to write.
+    pub(super) dirty: BTreeSet<Conn>,
+    /// Refusals that are held back, and until when.
+    pub(super) late: BTreeSet<(Millis, Conn)>,
+    pub(super) refusals: BTreeMap<Conn, (Value, u16, String)>,
+    /// What waits for the gateway's own database.
+    pub(super) kept: BTreeMap<u64, (Kept, Effects)>,
+    /// Who waits for more scopes.
+    pub(super) upgrades: Vec<(Conn, String, Value)>,
+    pub(super) fresh_id: [u8; 10],
 }
 
 impl Gateway {
@@ -130,6 +148,14 @@ impl Gateway {
             presence_version: 0,
             draining: false,
             out: vec![],
+            gate: None,
+            lines: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            late: BTreeSet::new(),
+            refusals: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            upgrades: vec![],
+            fresh_id: [0; 10],
         }
     }
 
@@ -147,15 +173,26 @@ impl Gateway {
 
     /// A parent process at the other end of pipes: it may do everything.
     pub fn join(&mut self, conn: Conn, now: Millis) {
-        let scopes = ["operator.admin"].map(str::to_owned).into();
+        let scopes = Scopes::from_words(["operator.admin"]);
+        let caller = Caller { device: None, about: About::default(), scopes };
         let client = Client {
             id: "cli".into(),
             mode: "cli".into(),
+            name: None,
+            version: self.facts.version.clone(),
+            platform: self.facts.platform.clone(),
+            family: None,
+            caps: BTreeSet::new(),
             scopes,
+            caller,
+            device: None,
+            instance: None,
+            ip: None,
             since: now,
-            told: now,
             subscribed: true,
-            ..Client::default()
+            keys: BTreeSet::new(),
+            seq: 0,
+            told: now,
         };
         self.clients.insert(conn, client);
     }
@@ -220,22 +257,19 @@ impl Gateway {
     fn allowed(
         &self,
         conn: Conn,
-        _method: &str,
-        _params: &serde_json::Map<String, Value>,
+        method: &str,
+        params: &serde_json::Map<String, Value>,
     ) -> Result<(), Fault> {
-        let Some(client) = self.clients.get(&conn) else {
-            return Err(Fault::invalid("invalid handshake: first request must be connect"));
-        };
-        if client.scopes.contains("operator.admin") {
-            return Ok(());
+        match self.clients.get(&conn) {
+            Some(client) => permit(method, params, client.scopes),
+            None => Err(Fault::invalid("invalid handshake: first request must be connect")),
         }
-        Ok(())
     }
 
     pub(super) fn see(&mut self, sight: Sight<'_>) {
         self.now = sight.now;
         self.boundary = sight.boundary;
-        self.fresh = sight.fresh;
+        (self.fresh, self.fresh_id) = sight.fresh;
     }
 
     /// The time at which what follows is told.
@@ -249,13 +283,15 @@ impl Gateway {
         let ticks = self.clients.values().filter(|client| client.ip.is_some());
         let ticks = ticks.map(|client| client.told.plus(TICK_MS));
         let deltas = self.live.values().filter_map(Live::due);
-        ticks.chain(deltas).min()
+        let devices = self.gate.as_ref().and_then(|gate| gate.devices.due());
+        ticks.chain(deltas).chain(devices).chain(self.lines_due()).min()
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.flush_due();
+        self.expire_devices();
         let late = |client: &Client| client.ip.is_some() && client.told.plus(TICK_MS) <= now;
         let late: Vec<Conn> =
             self.clients.iter().filter(|(_, c)| late(c)).map(|(conn, _)| *conn).collect();
@@ -272,36 +308,29 @@ impl Gateway {
     pub fn shutdown(&mut self, reason: &str) {
         self.draining = true;
         let payload = json!({ "reason": reason });
-        self.broadcast("shutdown", &payload, &Audience::All, false);
+        self.broadcast("shutdown", &payload, &Audience::All);
         let sockets = self.clients.iter().filter(|(_, client)| client.ip.is_some());
         for conn in sockets.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            self.out.push(Do::Close { conn, code: 1012, reason: "service restart".into() });
+            self.shut(conn, 1012, "service restart");
         }
     }
 
     pub(super) fn respond(&mut self, conn: Conn, id: &str, result: Result<Value, Fault>) {
         let frame = Frame::whole(&answer(id, result));
-        self.out.push(Do::Send { conn, frame, droppable: false });
+        self.deliver(conn, frame, false);
     }
 
     /// Tells everybody who is to be told, in one encoding.
-    pub(super) fn broadcast(
-        &mut self,
-        name: &str,
-        payload: &Value,
-        to: &Audience<'_>,
-        droppable: bool,
-    ) {
-        let scope = super::events::scope(name);
+    pub(super) fn broadcast(&mut self, name: &str, payload: &Value, to: &Audience<'_>) {
         let fits = |(conn, client): (&Conn, &Client)| {
-            let may = scope.is_none_or(|scope| client.may(scope));
-            (may && to.has(*conn, client)).then_some(*conn)
+            (hears(name, client.scopes) && to.has(client)).then_some(*conn)
         };
         let conns: Vec<Conn> = self.clients.iter().filter_map(fits).collect();
         if conns.is_empty() {
             return;
         }
         let head = event_head(name, payload, self.versions(name));
+        let droppable = droppable(name, payload);
         for conn in conns {
             self.give_event(conn, &head, droppable);
         }
@@ -317,7 +346,7 @@ impl Gateway {
         client.seq += 1;
         client.told = self.now;
         let frame = Frame::event(head, client.seq);
-        self.out.push(Do::Send { conn, frame, droppable });
+        self.deliver(conn, frame, droppable);
     }
 
     /// A number for a question.
@@ -355,7 +384,7 @@ pub(super) enum Audience<'a> {
 }
 
 impl Audience<'_> {
-    fn has(self, _conn: Conn, client: &Client) -> bool {
+    fn has(self, client: &Client) -> bool {
         match self {
             Audience::All => true,
             Audience::Run(key) => {
@@ -363,24 +392,6 @@ impl Audience<'_> {
             }
             Audience::Subscribed => client.subscribed,
             Audience::Session(key) => client.subscribed || client.keys.contains(key),
-        }
-    }
-}
-
-impl Client {
-    /// Whether its scopes cover this one (protocol 3.4).
-    pub fn may(&self, scope: &str) -> bool {
-        let has = |scope: &str| self.scopes.contains(scope);
-        if has("operator.admin") || has(scope) {
-            return true;
-        }
-        match scope {
-            "operator.read" => has("operator.write"),
-            "operator.talk" | "operator.sessions.write" => has("operator.write"),
-            "operator.sessions.read" => {
-                has("operator.write") || has("operator.read") || has("operator.sessions.write")
-            }
-            _ => false,
         }
     }
 }

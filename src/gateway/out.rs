@@ -1,6 +1,7 @@
 //! What the gateway wants done, and frames as bytes. An event is encoded once for all who get it;
 //! each connection adds only its own number.
 
+use super::auth::Change;
 use super::frame::Fault;
 use crate::engine::sessions::{Input, Key, Target};
 use crate::records::{Query, Wanted};
@@ -45,25 +46,15 @@ impl Frame {
 /// What is to be done for those who are connected.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Do {
-    /// A frame goes to a client. One that may be dropped is, where the client is slow; another one
-    /// ends the connection then.
+    /// A frame goes to a client that is no socket.
     Send {
         /// To whom.
         conn: Conn,
         /// What.
         frame: Frame,
-        /// Whether it may be left out.
-        droppable: bool,
     },
-    /// A connection is closed, once everything before it is sent.
-    Close {
-        /// Whose.
-        conn: Conn,
-        /// The WebSocket's code.
-        code: u16,
-        /// In words.
-        reason: String,
-    },
+    /// Changes of devices are stored.
+    Keep(u64, Vec<Change>),
     /// The sessions are given this.
     Give(Input),
     /// The answer to `/stop`, before it is given to the sessions: what it will stop.

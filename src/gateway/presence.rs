@@ -17,7 +17,7 @@ impl Gateway {
                 "clientId": client.id, "host": client.name.as_deref().unwrap_or(&client.id),
                 "ip": client.ip, "version": client.version, "platform": client.platform,
                 "deviceFamily": client.family, "mode": client.mode, "reason": "connect",
-                "deviceId": client.device, "roles": ["operator"], "scopes": client.scopes,
+                "deviceId": client.device, "roles": ["operator"], "scopes": client.scopes.words(),
                 "instanceId": client.instance, "ts": client.since, "onlineSince": client.since,
                 "text": format!("{} {}", client.id, client.version),
             })
@@ -33,7 +33,7 @@ impl Gateway {
         }
         self.presence_version += 1;
         let payload = json!({ "presence": self.presence() });
-        self.broadcast("presence", &payload, &Audience::All, true);
+        self.broadcast("presence", &payload, &Audience::All);
     }
 }
 

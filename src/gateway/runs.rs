@@ -203,7 +203,7 @@ impl Gateway {
         let Some(live) = self.live.get_mut(run) else { return };
         live.seq += 1;
         let (key, seq, own) = (live.key.clone(), live.seq, live.tools.clone());
-        let reads = |client: &super::hub::Client| client.may("operator.read");
+        let reads = |client: &super::hub::Client| client.scopes.covers(super::auth::Scope::Read);
         let others = self.clients.iter().filter(|(conn, client)| {
             !own.contains(conn)
                 && reads(client)
@@ -259,7 +259,7 @@ impl Gateway {
         }
         live.told = live.text.len();
         live.told_at = Some(now);
-        self.broadcast("chat", &payload, &Audience::Run(&key), true);
+        self.broadcast("chat", &payload, &Audience::Run(&key));
     }
 
     pub(super) fn payload(&self, key: &Key, run: &RunId) -> Value {
@@ -280,7 +280,7 @@ impl Gateway {
         payload["stream"] = stream.into();
         payload["seq"] = seq.into();
         payload["data"] = data;
-        self.broadcast("agent", &payload, to, false);
+        self.broadcast("agent", &payload, to);
     }
 
     /// Something about a session has changed.
@@ -293,7 +293,7 @@ impl Gateway {
         if let Some(id) = self.ids.get(key) {
             payload["sessionId"] = id.as_str().into();
         }
-        self.broadcast("sessions.changed", &payload, &Audience::Subscribed, true);
+        self.broadcast("sessions.changed", &payload, &Audience::Subscribed);
     }
 
     /// Entries were stored, in the name of a run.
@@ -306,7 +306,7 @@ impl Gateway {
                 "message": message, "messageId": entry.id, "messageSeq": seq,
                 "updatedAt": entry.timestamp, "runId": run,
             });
-            self.broadcast("session.message", &payload, &Audience::Session(key), false);
+            self.broadcast("session.message", &payload, &Audience::Session(key));
         }
     }
 

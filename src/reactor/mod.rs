@@ -11,6 +11,7 @@ mod detached;
 mod history;
 pub mod journal;
 mod links;
+mod net;
 mod phases;
 mod seat;
 mod settle;
@@ -21,6 +22,7 @@ pub mod zone;
 pub use clock::Clock;
 pub use clock::entropy;
 pub use links::{At, Observer, Outfit, Report, View};
+pub use net::{Got, NetEvent};
 pub use seat::Address;
 pub use stored::{plain, request};
 
@@ -104,6 +106,7 @@ pub struct Plan {
 pub struct Reactor {
     poll: Poll,
     events: Events,
+    net: Option<net::Net>,
     signals: signal_hook_mio::v1_0::Signals,
     signalled: Vec<i32>,
     reports: Receiver<Report>,
@@ -140,6 +143,8 @@ pub struct Reactor {
     lines: VecDeque<Option<String>>,
     /// When whoever runs the loop wants to be woken.
     wake: Option<Millis>,
+    /// The next pass does not wait.
+    busy: bool,
     daily_hour: Option<u8>,
     /// Where the day begins; read only if a reset policy asks for it.
     zone: jiff::tz::TimeZone,
@@ -179,6 +184,7 @@ impl Reactor {
         let mut reactor = Reactor {
             poll,
             events: Events::with_capacity(64),
+            net: None,
             signals,
             signalled: vec![],
             reports,
@@ -206,6 +212,7 @@ impl Reactor {
             bodies: BTreeMap::new(),
             lines: VecDeque::new(),
             wake: None,
+            busy: false,
             daily_hour: plan.options.reset.daily_hour,
             zone: match plan.options.reset.daily_hour {
                 Some(_) => jiff::tz::TimeZone::system(),
@@ -276,6 +283,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// Whoever runs the loop has more to do: it does not wait.
+    pub fn keep_busy(&mut self) {
+        self.busy = true;
+    }
+
     /// The loop turns no later than then.
     pub fn wake_at(&mut self, at: Option<Millis>) {
         self.wake = at;
@@ -322,6 +334,7 @@ impl Reactor {
         let timeout = due.map(|at| Duration::from_millis(at.since(self.links.clock.now())));
         // What was left over in the last pass is not waited for.
         let left = !self.typed.is_empty() || !self.reports.is_empty() || !self.answers.is_empty();
+        let left = left || self.net.as_ref().is_some_and(net::Net::has_more) || self.busy;
         let timeout = if left { Some(Duration::ZERO) } else { timeout };
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => {}
@@ -330,6 +343,13 @@ impl Reactor {
         }
         if self.events.iter().any(|e| e.token() == SIGNAL) {
             self.signalled.extend(self.signals.pending());
+        }
+        self.busy = false;
+        if let Some(net) = &mut self.net {
+            for event in self.events.iter().filter(|e| e.token() != WAKE && e.token() != SIGNAL) {
+                net.ready(event.token(), self.poll.registry());
+            }
+            net.accept(self.poll.registry());
         }
         observer.clock(self.links.clock.now());
         while let Ok(answer) = self.answers.try_recv() {

@@ -4,7 +4,7 @@
 use super::StoreError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const TRY_PAUSE: Duration = Duration::from_millis(4);
 /// Holds the state directory until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct StateLock {
-    _file: File,
+    file: File,
     path: PathBuf,
 }
 
@@ -43,8 +43,8 @@ impl StateLock {
             }
             return Err(StoreError::Locked { dir: dir.to_owned(), owner: words(&mut file) });
         }
-        sign(&mut file, who).map_err(io)?;
-        Ok(StateLock { _file: file, path })
+        sign(&file, who).map_err(io)?;
+        Ok(StateLock { file, path })
     }
 
     /// The words of the process that has the state directory now, if one has. Nothing is written
@@ -69,6 +69,17 @@ impl StateLock {
         }
     }
 
+    /// What a second process is told about the owner from now on.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn describe(&self, who: &str) -> Result<(), StoreError> {
+        let io = |e: std::io::Error| StoreError::from_io(&self.path, &e);
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(0)).map_err(io)?;
+        sign(file, who).map_err(io)
+    }
+
     /// The lock file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -81,7 +92,7 @@ const SOMEBODY: &str = "another process";
 
 /// Writes over the last owner's words; only a remainder is cut off, since giving a block back and
 /// taking it again costs more than everything else that a lock needs.
-fn sign(file: &mut File, who: &str) -> std::io::Result<()> {
+fn sign(mut file: &File, who: &str) -> std::io::Result<()> {
     let words = format!("{who}\n");
     file.write_all(words.as_bytes())?;
     let length = u64::try_from(words.len()).unwrap_or(u64::MAX);

@@ -4,11 +4,14 @@
 use crate::base::Millis;
 use crate::engine::Event;
 use crate::engine::sessions::{self, Key};
+use crate::gateway::auth::Change;
 use crate::gateway::{Conn, Do, Facts, Frame, Gateway, Sight, Ways};
 use crate::reactor::{At, Observer, Reactor, ReactorError, View, entropy, plain, request};
 use crate::records::Found;
 use crate::store::StoreError;
+use crate::store::state::{Answer, State};
 use crate::transcript::Entry;
+use crossbeam_channel::Receiver;
 use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
@@ -16,10 +19,14 @@ use std::io::Write;
 /// The connection that is a pair of pipes.
 const PIPE: Conn = 0;
 
+/// How long clients have to take the last frames, ms.
+const GOODBYE_MS: u64 = 1_000;
+
 /// Answers of the store that wait for a look at the sessions.
 enum Answered {
     Found(u64, Result<Found, String>),
     Changed(u64, Result<(), String>),
+    Kept(u64, Result<(), String>),
 }
 
 pub(super) struct House {
@@ -28,6 +35,14 @@ pub(super) struct House {
     safe: BTreeSet<String>,
     out: std::io::BufWriter<std::io::Stdout>,
     answered: VecDeque<Answered>,
+    /// The gateway's own database, and its answers.
+    state: Option<State>,
+    kept: Option<Receiver<Answer>>,
+    /// Sockets that may have something to read.
+    pub(super) unread: BTreeSet<Conn>,
+    /// Sockets that may take more.
+    pub(super) unwritten: BTreeSet<Conn>,
+    pub(super) buffer: Vec<u8>,
 }
 
 impl House {
@@ -39,6 +54,26 @@ impl House {
             safe,
             out: std::io::BufWriter::new(std::io::stdout()),
             answered: VecDeque::new(),
+            state: None,
+            kept: None,
+            unread: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+            buffer: vec![],
+        }
+    }
+
+    /// The gateway has a database of its own.
+    pub fn keeps(&mut self, state: State, answers: Receiver<Answer>) {
+        (self.state, self.kept) = (Some(state), Some(answers));
+    }
+
+    fn keep(&mut self, ticket: u64, changes: Vec<Change>) {
+        let failed = match &self.state {
+            None => Some("there is no database for devices".to_owned()),
+            Some(state) => state.write(ticket, changes).err().map(|e| e.to_string()),
+        };
+        if let Some(why) = failed {
+            self.answered.push_back(Answered::Kept(ticket, Err(why)));
         }
     }
 
@@ -75,8 +110,17 @@ impl House {
     /// Does what the gateway wants done, until it wants nothing more.
     pub fn settle(&mut self, reactor: &mut Reactor) -> Result<(), ReactorError> {
         loop {
+            while let Some(Answer::Written(ticket, result)) =
+                self.kept.as_ref().and_then(|kept| kept.try_recv().ok())
+            {
+                let result = result.map_err(|e| e.to_string());
+                self.answered.push_back(Answered::Kept(ticket, result));
+            }
             while let Some(answered) = self.answered.pop_front() {
                 match answered {
+                    Answered::Kept(ticket, result) => {
+                        self.gateway.device_kept(ticket, result, sight(reactor));
+                    }
                     Answered::Found(ticket, found) => {
                         self.gateway.found(ticket, found, sight(reactor));
                     }
@@ -88,9 +132,11 @@ impl House {
             let now = reactor.now();
             if self.gateway.due().is_some_and(|at| at <= now) {
                 self.gateway.tick(now);
+                self.gateway.lines_tick(sight(reactor));
             }
             let wanted = self.gateway.take();
             if wanted.is_empty() {
+                self.write_sockets(reactor);
                 reactor.wake_at(self.gateway.due());
                 return Ok(());
             }
@@ -100,10 +146,23 @@ impl House {
         }
     }
 
+    /// Everybody is told that the process ends; who takes it has a moment for that.
+    pub fn goodbye(&mut self, reactor: &mut Reactor) -> Result<(), ReactorError> {
+        let until = reactor.now().plus(GOODBYE_MS);
+        while reactor.now() < until && self.gateway.connected() > 0 {
+            reactor.wake_at(Some(until));
+            reactor.turn(self)?;
+            self.net(reactor)?;
+            self.settle(reactor)?;
+        }
+        Ok(())
+    }
+
     fn perform(&mut self, what: Do, reactor: &mut Reactor) -> Result<(), ReactorError> {
         self.gateway.look(&what, reactor.sessions());
         match what {
             Do::Send { frame, .. } => self.write(&frame),
+            Do::Keep(ticket, changes) => self.keep(ticket, changes),
             Do::Give(input) => reactor.give(input, self)?,
             Do::Ask(ticket, query) => reactor.ask(ticket, query)?,
             Do::Want(ticket, key, wanted) => {
@@ -111,15 +170,15 @@ impl House {
                     self.gateway.entry_named(ticket, entry);
                 }
             }
-            Do::Close { .. } | Do::Stop(..) | Do::ShowQueue(..) => {}
+            Do::Stop(..) | Do::ShowQueue(..) => {}
         }
         Ok(())
     }
 }
 
-fn sight(reactor: &Reactor) -> Sight<'_> {
+pub(super) fn sight(reactor: &Reactor) -> Sight<'_> {
     let (now, boundary) = (reactor.now(), reactor.boundary());
-    Sight { now, boundary, sessions: reactor.sessions(), fresh: entropy() }
+    Sight { now, boundary, sessions: reactor.sessions(), fresh: (entropy(), entropy()) }
 }
 
 impl Observer for House {

@@ -60,6 +60,9 @@ impl Gateway {
             "sessions.delete" => self.delete(asker, params),
             "health" => self.health(asker),
             "status" => self.status(asker),
+            method if method.starts_with("device.") => {
+                self.device(conn, &id, method, &Value::Object(params.0.clone()))
+            }
             _ => self.told_at_once(conn, method, params, sight),
         };
         match said? {

@@ -280,7 +280,7 @@ impl Gateway {
                 });
                 self.respond(*conn, id, Ok(payload));
             }
-            Do::Send { .. } | Do::Close { .. } | Do::Give(_) | Do::Ask(..) | Do::Want(..) => {}
+            Do::Send { .. } | Do::Keep(..) | Do::Give(_) | Do::Ask(..) | Do::Want(..) => {}
         }
     }
 
@@ -299,10 +299,8 @@ impl Gateway {
     }
 
     /// Random bytes for an id.
-    pub(super) fn random_id(&self) -> [u8; 10] {
-        let mut bytes = [0; 10];
-        bytes.copy_from_slice(&self.fresh[..10]);
-        bytes
+    pub(in crate::gateway) fn random_id(&self) -> [u8; 10] {
+        self.fresh_id
     }
 }
 

@@ -84,8 +84,42 @@ impl Schemas {
     }
 }
 
+/// Methods that are answered and not offered (protocol 4.0), or that have nothing behind them here.
+const HIDDEN: [&str; 26] = [
+    "connect",
+    "chat.inject",
+    "sessions.get",
+    "sessions.resolve",
+    "sessions.steer",
+    "config.schema",
+    "config.schema.lookup",
+    "config.set",
+    "config.patch",
+    "config.apply",
+    "logs.tail",
+    "cron.list",
+    "cron.status",
+    "tasks.list",
+    "usage.status",
+    "usage.cost",
+    "progressCard.get",
+    "talk.catalog",
+    "taskSuggestions.list",
+    "question.list",
+    "plugins.controlUi.list",
+    "sessions.companion.state",
+    "sessions.compact",
+    "node.list",
+    "node.pair.list",
+    "update.status",
+];
+
+/// The methods that are offered.
+pub(super) fn advertised() -> Vec<&'static str> {
+    names().into_iter().filter(|name| !HIDDEN.contains(name)).collect()
+}
+
 /// The names of all methods with a schema.
-#[cfg(test)]
 pub(super) fn names() -> Vec<&'static str> {
     definitions().map(|(name, _)| name).filter(|name| !name.starts_with('@')).collect()
 }

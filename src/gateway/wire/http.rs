@@ -43,6 +43,11 @@ impl Headers {
         self.all(name).next()
     }
 
+    /// The names of all headers, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Every value of a header; `name` in lower case.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
