@@ -251,9 +251,6 @@ impl Gateway {
     }
 }
 
-/// Changes of devices that are to be stored.
-pub type Changes = Vec<Change>;
-
 fn client_of(
     params: &Map<String, Value>,
     peer: &Peer,
