@@ -1,6 +1,6 @@
 //! `connect`, from the verdict to the hello (protocol 3).
 
-use super::auth::{Challenge, Change, Effects, Entropy, Gate, Peer, Refused, Verdict};
+use super::auth::{Challenge, Effects, Entropy, Gate, Peer, Refused, Verdict};
 use super::frame::Request;
 use super::hub::{Audience, Client, Gateway, Sight, TICK_MS};
 use super::lines::{BUFFERED_BYTES_MAX, Stage};

@@ -126,8 +126,7 @@ pub(super) fn session(listed: &Listed, facts: &Facts, active: Option<&RunId>) ->
     let is_main = row.key == facts.main_key();
     let label = meta.get("label").and_then(Value::as_str);
     let title = listed.title.as_deref().and_then(first_words);
-    let fallback = row.key.splitn(3, ':').nth(2).unwrap_or(&row.key).to_owned();
-    let display = label.map(str::to_owned).or(title.clone()).unwrap_or(fallback);
+    let display = label.map(str::to_owned).or(title.clone());
     let mut shown = json!({
         "key": row.key, "sessionId": row.session_id, "agentId": agent(&row.key),
         "kind": kind(&row.key), "isMain": is_main, "displayName": display,

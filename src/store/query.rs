@@ -152,7 +152,8 @@ fn with_more(db: &Connection, row: SessionRow, which: &Which) -> rusqlite::Resul
 
 fn history(db: &Connection, key: &str, limit: u32, offset: u32) -> rusqlite::Result<Page> {
     let none = Page { session: None, entries: vec![], total: 0, waiting: vec![] };
-    let Some(listed) = session(db, key, &Which::default())? else { return Ok(none) };
+    let titled = Which { titles: true, ..Which::default() };
+    let Some(listed) = session(db, key, &titled)? else { return Ok(none) };
     let id = listed.row.session_id.as_str();
     let after = if listed.row.revision == 0 { 0 } else { last_reset(db, id)? };
     let total = match after {
