@@ -157,6 +157,7 @@ impl Gateway {
 
     fn ended(&mut self, key: &Key, run: &RunId, end: &Termination, into: Option<&RunId>) {
         self.flush(run);
+        self.note_end(key, run, end);
         let live = self.live.remove(run);
         let payloads = match (into, &live) {
             (None, Some(live)) => live.collected.payloads(end),

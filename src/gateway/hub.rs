@@ -122,6 +122,8 @@ pub struct Gateway {
     /// Who waits for more scopes.
     pub(super) upgrades: Vec<(Conn, String, Value)>,
     pub(super) fresh_id: [u8; 10],
+    /// Who waits for pages of the ledger; whether for the newer method.
+    pub(super) pages: BTreeMap<u64, (Conn, String, bool)>,
 }
 
 impl Gateway {
@@ -156,6 +158,7 @@ impl Gateway {
             kept: BTreeMap::new(),
             upgrades: vec![],
             fresh_id: [0; 10],
+            pages: BTreeMap::new(),
         }
     }
 

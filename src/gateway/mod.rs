@@ -11,6 +11,7 @@ mod frame;
 mod hello;
 mod http;
 mod hub;
+mod ledger;
 mod lines;
 mod methods;
 mod out;

@@ -1,6 +1,7 @@
 //! What the gateway wants done, and frames as bytes. An event is encoded once for all who get it;
 //! each connection adds only its own number.
 
+use super::audit::{Query as AuditQuery, Row};
 use super::auth::Change;
 use super::frame::Fault;
 use crate::engine::sessions::{Input, Key, Target};
@@ -55,6 +56,10 @@ pub enum Do {
     },
     /// Changes of devices are stored.
     Keep(u64, Vec<Change>),
+    /// A row of the audit ledger, if there is room for it.
+    Audit(Box<Row>),
+    /// A page of the audit ledger is read.
+    Page(u64, Box<AuditQuery>),
     /// The sessions are given this.
     Give(Input),
     /// The answer to `/stop`, before it is given to the sessions: what it will stop.

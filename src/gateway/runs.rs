@@ -35,6 +35,8 @@ pub(super) struct Live {
     replaced: bool,
     message: u32,
     pub started: Option<Millis>,
+    /// How many facts of it the ledger was given.
+    pub noted: u64,
     /// Who is told of its tools under its own name.
     pub tools: BTreeSet<Conn>,
 }
@@ -52,6 +54,7 @@ impl Live {
             replaced: false,
             message: 0,
             started: None,
+            noted: 0,
             tools: BTreeSet::new(),
         }
     }
@@ -93,6 +96,8 @@ impl Gateway {
     ) {
         let live = self.live.entry(run.clone()).or_insert_with(|| Live::new(key));
         live.collected.told(event, calls, safe);
+        self.note(key, run, event, calls);
+        let Some(live) = self.live.get_mut(run) else { return };
         match event {
             Event::AgentStart => self.starts(key, run),
             Event::MessageStart(Who::Reply(_)) => live.begin(),

@@ -4,6 +4,7 @@
 use crate::base::Millis;
 use crate::engine::Event;
 use crate::engine::sessions::{self, Key};
+use crate::gateway::audit::{Page, Query};
 use crate::gateway::auth::Change;
 use crate::gateway::{Conn, Do, Facts, Frame, Gateway, Sight, Ways};
 use crate::reactor::{At, Observer, Reactor, ReactorError, View, entropy, plain, request};
@@ -27,6 +28,7 @@ enum Answered {
     Found(u64, Result<Found, String>),
     Changed(u64, Result<(), String>),
     Kept(u64, Result<(), String>),
+    Page(u64, Result<Page, String>),
 }
 
 pub(super) struct House {
@@ -77,6 +79,16 @@ impl House {
         }
     }
 
+    fn page(&mut self, ticket: u64, query: Query, now: Millis) {
+        let asked = match &self.state {
+            None => Err("this gateway has no ledger".to_owned()),
+            Some(state) => state.page(ticket, query, now).map_err(|e| e.to_string()),
+        };
+        if let Err(why) = asked {
+            self.answered.push_back(Answered::Page(ticket, Err(why)));
+        }
+    }
+
     /// A parent process is at the other end of the pipes.
     pub fn open_pipe(&mut self, now: Millis) {
         self.gateway.join(PIPE, now);
@@ -110,14 +122,21 @@ impl House {
     /// Does what the gateway wants done, until it wants nothing more.
     pub fn settle(&mut self, reactor: &mut Reactor) -> Result<(), ReactorError> {
         loop {
-            while let Some(Answer::Written(ticket, result)) =
-                self.kept.as_ref().and_then(|kept| kept.try_recv().ok())
-            {
-                let result = result.map_err(|e| e.to_string());
-                self.answered.push_back(Answered::Kept(ticket, result));
+            while let Some(answer) = self.kept.as_ref().and_then(|kept| kept.try_recv().ok()) {
+                self.answered.push_back(match answer {
+                    Answer::Written(ticket, result) => {
+                        Answered::Kept(ticket, result.map_err(|e| e.to_string()))
+                    }
+                    Answer::Page(ticket, page) => {
+                        Answered::Page(ticket, page.map_err(|e| e.to_string()))
+                    }
+                });
             }
             while let Some(answered) = self.answered.pop_front() {
                 match answered {
+                    Answered::Page(ticket, page) => {
+                        self.gateway.paged(ticket, page, sight(reactor));
+                    }
                     Answered::Kept(ticket, result) => {
                         self.gateway.device_kept(ticket, result, sight(reactor));
                     }
@@ -163,6 +182,12 @@ impl House {
         match what {
             Do::Send { frame, .. } => self.write(&frame),
             Do::Keep(ticket, changes) => self.keep(ticket, changes),
+            Do::Audit(row) => {
+                if let Some(state) = &self.state {
+                    state.audit(*row, reactor.now());
+                }
+            }
+            Do::Page(ticket, query) => self.page(ticket, *query, reactor.now()),
             Do::Give(input) => reactor.give(input, self)?,
             Do::Ask(ticket, query) => reactor.ask(ticket, query)?,
             Do::Want(ticket, key, wanted) => {

@@ -60,6 +60,8 @@ impl Gateway {
             "sessions.delete" => self.delete(asker, params),
             "health" => self.health(asker),
             "status" => self.status(asker),
+            "audit.list" => self.audit_list(conn, &id, params, false),
+            "audit.activity.list" => self.audit_list(conn, &id, params, true),
             method if method.starts_with("device.") => {
                 self.device(conn, &id, method, &Value::Object(params.0.clone()))
             }

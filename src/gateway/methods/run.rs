@@ -280,7 +280,13 @@ impl Gateway {
                 });
                 self.respond(*conn, id, Ok(payload));
             }
-            Do::Send { .. } | Do::Keep(..) | Do::Give(_) | Do::Ask(..) | Do::Want(..) => {}
+            Do::Send { .. }
+            | Do::Keep(..)
+            | Do::Audit(_)
+            | Do::Page(..)
+            | Do::Give(_)
+            | Do::Ask(..)
+            | Do::Want(..) => {}
         }
     }
 
