@@ -20,6 +20,8 @@ mod presence;
 mod rows;
 mod runs;
 mod schema;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
