@@ -11,7 +11,7 @@
 //! model       wire: codecs [pure]; http: ureq; scripted: offline model   blocking
 //! tools       descriptions, argument checks [pure]; run: the tools       blocking
 //! store       SQLite: schema, fence, transcript, runs                    blocking
-//! gateway     frames, methods, answers                                pure
+//! gateway     frames, methods, answers; wire: bytes of a connection   pure
 //! reactor     mio loop, workers, signals, journal; commit, tell, act     edge
 //! cli         the command line                                           face
 //! sim         the simulator: world, faults, checks, shrinking            tests, fuzzing, `sim`

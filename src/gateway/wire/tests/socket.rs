@@ -141,7 +141,7 @@ fn long_messages_are_refused_at_their_head() {
     assert!(peer.wire.footprint() < 80_000, "a head reserves little: {}", peer.wire.footprint());
     let mut peer = Peer::open();
     assert_eq!(peer.feed(&head(MESSAGE_BYTES_MAX + 1)), long(MESSAGE_BYTES_MAX));
-    assert!(peer.take().starts_with(&[0x88, 38, 0x03, 0xf1]));
+    assert!(peer.take().starts_with(&[0x88, 40, 0x03, 0xf1]));
 }
 
 /// H11: text is text.
