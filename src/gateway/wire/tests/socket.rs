@@ -16,8 +16,11 @@ fn close(payload: &[u8]) -> Vec<u8> {
     frame(0x88, MASK, payload)
 }
 
-fn said(events: &[Event]) -> Vec<&str> {
-    let text = |event| if let &Event::Text(ref text) = event { Some(&**text) } else { None };
+fn said<'a>(events: &'a [Event]) -> Vec<&'a str> {
+    let text = |event: &'a Event| match event {
+        Event::Text(text) => Some(text.as_str()),
+        _ => None,
+    };
     events.iter().filter_map(text).collect()
 }
 
