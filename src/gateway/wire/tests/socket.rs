@@ -238,6 +238,12 @@ fn an_idle_connection_is_small() {
     }
     assert_eq!(peer.take().len(), 10 + words.len());
     assert_eq!(peer.wire.footprint(), idle);
+    let event: Arc<[u8]> = (*b"event").into();
+    for _ in 0..1_000 {
+        assert!(peer.wire.text(peer.now, &[Arc::clone(&event)], b"."));
+    }
+    assert_eq!(peer.take().len(), 8_000);
+    assert_eq!(peer.wire.footprint(), idle);
     let mut peer = Peer::new();
     peer.feed(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     peer.respond(&Response::new(200).body(vec![b'x'; 100_000]));
