@@ -11,7 +11,8 @@
 //! model       wire: codecs [pure]; http: ureq; scripted: offline model   blocking
 //! tools       descriptions, argument checks [pure]; run: the tools       blocking
 //! store       SQLite: schema, fence, transcript, runs                    blocking
-//! gateway     frames, methods, answers; who may connect; audit        pure
+//! records     rows of what is stored, questions to the store            pure
+//! gateway     connections, methods, events; who may connect; audit    pure
 //! reactor     mio loop, workers, signals, journal; commit, tell, act     edge
 //! cli         the command line                                           face
 //! sim         the simulator: world, faults, checks, shrinking            tests, fuzzing, `sim`

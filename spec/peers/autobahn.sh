@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The cases of the Autobahn test suite against an echo server made from the gateway's connection (H10 to
 # H13). Needs a Python 2.7 with pip, named by PYTHON2 if it is not python2.7; installs the suite into the
-# target folder. Skips loudly without it. Not part of .ci/run: it takes minutes. CASES narrows it ("1.*").
+# target folder. Skips loudly without it. Not part of .ci/run: it installs things. CASES narrows it ("1.*").
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON2:-python2.7}

@@ -36,8 +36,8 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
         while let Some(event) = wire.poll(now()) {
             answer(&mut wire, event);
         }
-        while let Some(bytes) = wire.out().next() {
-            let n = stream.write(bytes)?;
+        while wire.buffered() > 0 {
+            let n = stream.write(wire.out().next().unwrap_or_default())?;
             wire.written(now(), n);
         }
         if wire.done() {
@@ -71,8 +71,7 @@ fn answer(wire: &mut Wire, event: Event) {
             let response = Response::new(200).header("Content-Type", "application/octet-stream");
             wire.respond(now(), &response.body(request.body));
         }
-        Event::Head(_) | Event::Ended => {}
-        Event::Closed { .. } => {}
+        Event::Head(_) | Event::Ended | Event::Closed { .. } => {}
         Event::Broken(fault) => eprintln!("{fault}"),
     }
 }

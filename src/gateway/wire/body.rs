@@ -119,6 +119,7 @@ impl Body {
 
     /// One byte between the data.
     fn step(&mut self, byte: u8) -> Result<Part, Refused> {
+        self.count()?;
         match (self.part, byte) {
             (Part::Size { digits }, _) if byte.is_ascii_hexdigit() => {
                 if digits == CHUNK_DIGITS_MAX {
@@ -148,26 +149,33 @@ impl Body {
                 self.bad("a line break that is not CR LF")
             }
             (Part::Extension | Part::TrailerValue, _) if byte == b'\t' || is_text(byte) => {
-                self.extra(self.part)
+                Ok(self.part)
             }
-            (Part::Trailer | Part::TrailerName, _) if is_token(byte) => {
-                self.extra(Part::TrailerName)
-            }
+            (Part::Trailer | Part::TrailerName, _) if is_token(byte) => Ok(Part::TrailerName),
             (Part::Extension, _) => self.bad("a control character in an extension"),
             (Part::Trailer | Part::TrailerName | Part::TrailerValue, _) => self.bad("no trailer"),
             (Part::Plain | Part::Data | Part::Done, _) => Ok(self.part),
         }
     }
 
-    /// A byte that is read and forgotten; there may be so many of them.
-    fn extra(&mut self, part: Part) -> Result<Part, Refused> {
-        self.extra += 1;
-        match part {
-            Part::Extension if self.extra > EXTENSION_MAX => self.bad("too long extensions"),
-            Part::Extension => Ok(part),
-            _ if self.extra > TRAILER_BYTES_MAX => Err(Refused::TrailersLong),
-            _ => Ok(part),
+    /// Counts what is read and forgotten.
+    fn count(&mut self) -> Result<(), Refused> {
+        match self.part {
+            Part::Extension => {
+                self.extra += 1;
+                if self.extra > EXTENSION_MAX {
+                    return self.bad("too long extensions").map(|_| ());
+                }
+            }
+            Part::Trailer | Part::TrailerName | Part::TrailerValue | Part::TrailerEnd => {
+                self.extra += 1;
+                if self.extra > TRAILER_BYTES_MAX {
+                    return Err(Refused::TrailersLong);
+                }
+            }
+            _ => {}
         }
+        Ok(())
     }
 
     fn bad(&self, what: &'static str) -> Result<Part, Refused> {

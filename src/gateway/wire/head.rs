@@ -133,8 +133,8 @@ fn syntax(error: httparse::Error, bytes: &[u8]) -> Refused {
 /// The request line ends with a version, though with none that is spoken here.
 fn names_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|b| *b == b'\r').next().unwrap_or_default();
-    let word = line.rsplit(|b| *b == b' ').next().unwrap_or_default();
-    matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+    let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    matches!(words[..], [_, _, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]]
         if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 

@@ -58,6 +58,10 @@ impl Out {
         if let Some(Piece::Own(last)) = self.pieces.back_mut()
             && last.len() + bytes.len() <= PIECE_BYTES
         {
+            // Twice as much each time, but never more than a piece.
+            if last.capacity() - last.len() < bytes.len() {
+                last.reserve_exact(last.len().max(bytes.len()).min(PIECE_BYTES - last.len()));
+            }
             last.extend_from_slice(bytes);
             return;
         }

@@ -16,8 +16,11 @@ fn close(payload: &[u8]) -> Vec<u8> {
     frame(0x88, MASK, payload)
 }
 
-fn said(events: &[Event]) -> Vec<&str> {
-    let text = |event| if let &Event::Text(ref text) = event { Some(&**text) } else { None };
+fn said<'a>(events: &'a [Event]) -> Vec<&'a str> {
+    let text = |event: &'a Event| match event {
+        Event::Text(text) => Some(text.as_str()),
+        _ => None,
+    };
     events.iter().filter_map(text).collect()
 }
 
@@ -141,7 +144,7 @@ fn long_messages_are_refused_at_their_head() {
     assert!(peer.wire.footprint() < 80_000, "a head reserves little: {}", peer.wire.footprint());
     let mut peer = Peer::open();
     assert_eq!(peer.feed(&head(MESSAGE_BYTES_MAX + 1)), long(MESSAGE_BYTES_MAX));
-    assert!(peer.take().starts_with(&[0x88, 38, 0x03, 0xf1]));
+    assert!(peer.take().starts_with(&[0x88, 40, 0x03, 0xf1]));
 }
 
 /// H11: text is text.
@@ -234,6 +237,12 @@ fn an_idle_connection_is_small() {
         }
     }
     assert_eq!(peer.take().len(), 10 + words.len());
+    assert_eq!(peer.wire.footprint(), idle);
+    let event: Arc<[u8]> = (*b"event").into();
+    for _ in 0..1_000 {
+        assert!(peer.wire.text(peer.now, &[Arc::clone(&event)], b"."));
+    }
+    assert_eq!(peer.take().len(), 8_000);
     assert_eq!(peer.wire.footprint(), idle);
     let mut peer = Peer::new();
     peer.feed(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");

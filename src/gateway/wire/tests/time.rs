@@ -116,7 +116,7 @@ fn hello_has_its_time() {
     peer.feed(&frame(0x81, [0; 4], b"hi"));
     assert_eq!(due(&peer), (HANDSHAKE_MS, Late::Handshake));
     assert_eq!(peer.wait(), late(Late::Handshake));
-    assert_eq!(peer.take()[..4], [0x88, 25, 0x03, 0xf0]);
+    assert_eq!(peer.take()[..4], [0x88, 22, 0x03, 0xf0]);
     assert!(!peer.wire.hello(peer.now));
     assert!(peer.wait().is_empty() && peer.wire.done());
     let mut peer = Peer::open();
