@@ -51,7 +51,7 @@ fn last(ws: &mut Ws, run: &str) -> Value {
     ws.event("chat", last)["payload"].clone()
 }
 
-/// H8, Y10: whoever does not say who they are is told nothing and closed, and so is who says it
+/// Y10: whoever does not say who they are is told nothing and closed, and so is who says it
 /// wrongly; nothing but `connect` comes first.
 #[test]
 fn b192_strangers_are_told_nothing() {
@@ -87,7 +87,7 @@ fn b192_strangers_are_told_nothing() {
     assert_eq!(site.stop(), Some(0));
 }
 
-/// Y10, Y11: hello says what there is; a turn is told in order, its final once, its rows with
+/// Y9, Y11, Y12: hello says what there is; a turn is told in order, its final once, its rows with
 /// their marks; every event has the next number.
 #[test]
 fn a_turn_is_told() {
@@ -180,7 +180,7 @@ fn stopping_and_steering() {
     assert_eq!(site.stop(), Some(0));
 }
 
-/// Y13: sessions are made, set, forked, listed, reset and deleted, and everybody who follows them
+/// Y14 to Y16: sessions are made, set, forked, listed, reset and deleted, and everybody who follows them
 /// is told.
 #[test]
 fn sessions_as_a_whole() {
@@ -225,7 +225,7 @@ fn sessions_as_a_whole() {
     assert_eq!(site.stop(), Some(0));
 }
 
-/// Y14: what is put into a conversation from outside is there for the next run, too.
+/// Y17: what is put into a conversation from outside is there for the next run, too.
 #[test]
 fn words_from_outside() {
     let home = Home::new();

@@ -135,7 +135,8 @@ fn at_rest(state: &Path) {
     let times: Vec<Duration> = times.collect();
     let (all, cpu) = (begin.elapsed(), site.cpu_ms() - cpu);
     println!(
-        "warm text turn, NORMAL: {:.3} ms median, {:.0} a second, {:.3} ms of our processor time   bar: 1 ms, 0.5 ms",
+        "warm text turn, NORMAL: {:.3} ms median, {:.0} a second, {:.3} ms of our processor \
+         time   bar: 1 ms, 0.5 ms",
         median(times),
         1_000.0 / all.as_secs_f64(),
         cpu as f64 / 1_000.0
@@ -152,7 +153,8 @@ fn at_rest(state: &Path) {
     let long = (0..50).map(|n| turn(&mut ws, "s1", &format!("long-{n}"), "say 5 words"));
     let long = median(long.collect());
     println!(
-        "a turn in a session of 2,000 messages: {long:.3} ms, in a new one {fresh:.3} ms: {:.2} times   bar: 1.2",
+        "a turn in a session of 2,000 messages: {long:.3} ms, in a new one {fresh:.3} ms: {:.2} \
+         times   bar: 1.2",
         long / fresh
     );
     site.stop();
@@ -242,7 +244,8 @@ fn main() {
     let (one, _) = wide(dir.path(), 1);
     let (many, events) = wide(dir.path(), 50);
     println!(
-        "5,000 deltas to 50 clients: {many} ms of our processor time, to one {one} ms: {:.1} times; {events:.0} events each   bar: 2 times",
+        "5,000 deltas to 50 clients: {many} ms of our processor time, to one {one} ms: {:.1} times; \
+         {events:.0} events each   bar: 2 times",
         many as f64 / one.max(1) as f64
     );
 }

@@ -17,6 +17,23 @@ pub fn encode_url(bytes: &[u8]) -> String {
     text
 }
 
+/// The text of some bytes in the usual alphabet, with padding.
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text: String = encode_url(bytes)
+        .chars()
+        .map(|c| match c {
+            '-' => '+',
+            '_' => '/',
+            c => c,
+        })
+        .collect();
+    while text.len() % 4 != 0 {
+        text.push('=');
+    }
+    text
+}
+
 /// The bytes of a text in either alphabet, with or without padding; `None` if it is none, or if
 /// bits are left over that are not zero, so that two texts never stand for the same bytes but for
 /// alphabet and padding.
@@ -63,5 +80,22 @@ mod tests {
         for bad in ["Z", "Zh", "Z g=", "Zg===", "Zg\n", "\u{e4}bcd", "Zg=a"] {
             assert_eq!(decode(bad), None, "{bad:?}");
         }
+    }
+
+    /// The vectors of RFC 4648.
+    #[test]
+    fn base64_of_the_rfc() {
+        for (bytes, want) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(encode(bytes.as_bytes()), want);
+        }
+        assert_eq!(encode(&[0xfb, 0xff, 0xfe]), "+//+");
     }
 }

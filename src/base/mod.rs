@@ -2,7 +2,6 @@
 //! helpers. No I/O, no clock, no global state.
 
 pub mod b64;
-mod base64;
 pub mod fault;
 pub mod id;
 pub mod json;
@@ -11,7 +10,6 @@ pub mod limits;
 pub mod rng;
 pub mod time;
 
-pub use base64::base64;
 pub use fault::{FailKind, Failure};
 pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
 pub use key::{KeyError, KeyRef, SessionKey};

@@ -24,6 +24,14 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let usage = |text: String| Failed::new(USAGE, text);
     let key = SessionKey::parse(&args.session_key).map_err(|e| usage(e.to_string()))?;
     let (paths, config) = super::config::loaded()?;
+    if !args.local && super::client::running(&paths).is_some() {
+        let message = first_message(&args)?;
+        let run = args.run_id.clone().unwrap_or_else(|| {
+            let clock = crate::reactor::Clock::start();
+            crate::base::id::uuid_v7(clock.now(), crate::reactor::entropy())
+        });
+        return super::client::through(&args, &message, &run, &config, &paths);
+    }
     let wanted = args.model.clone().or_else(|| config.agent.model.clone());
     let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());
     let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;

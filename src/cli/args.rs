@@ -29,6 +29,22 @@ pub enum Command {
     Agent(AgentArgs),
     /// Serve many conversations at once
     Gateway(GatewayArgs),
+    /// How the running gateway does
+    Health {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// What the running gateway serves
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Devices that may connect to the gateway
+    Devices(DevicesArgs),
+    /// What ran, from the gateway's ledger: no words, only what happened
+    Audit(AuditArgs),
     /// Look at conversations, begin them anew, delete them
     Sessions(SessionsArgs),
     /// Look at runs: how each ended, and what it waited for
@@ -156,6 +172,88 @@ pub enum GatewayCommand {
     },
     /// Write a systemd user unit that runs the gateway
     Install,
+}
+
+/// Arguments of `devices`.
+#[derive(Args, Debug)]
+pub struct DevicesArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: DevicesCommand,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The commands of `devices`.
+#[derive(Subcommand, Debug)]
+pub enum DevicesCommand {
+    /// Paired devices, and those that ask to be
+    List,
+    /// Let a device in that asks for it
+    Approve {
+        /// The request
+        request: String,
+    },
+    /// Turn a device away that asks to be let in
+    Reject {
+        /// The request
+        request: String,
+    },
+    /// Forget a device: it must ask again
+    Remove {
+        /// The device
+        device: String,
+    },
+    /// Name a device
+    Rename {
+        /// The device
+        device: String,
+        /// Its name
+        label: String,
+    },
+    /// Give a device another token
+    Rotate {
+        /// The device
+        device: String,
+    },
+    /// Take a device's token back
+    Revoke {
+        /// The device
+        device: String,
+    },
+}
+
+/// Arguments of `audit`.
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    /// Of this agent
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
+    /// Of this conversation
+    #[arg(long, value_name = "KEY")]
+    pub session: Option<String>,
+    /// Of this run
+    #[arg(long, value_name = "ID")]
+    pub run: Option<String>,
+    /// agent_run or tool_action
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// started, succeeded, failed, cancelled, timed_out, blocked or unknown
+    #[arg(long)]
+    pub status: Option<String>,
+    /// Since then, ms since 1970
+    #[arg(long, value_name = "MS")]
+    pub after: Option<u64>,
+    /// Until then, ms since 1970
+    #[arg(long, value_name = "MS")]
+    pub before: Option<u64>,
+    /// Most rows, 500 at most
+    #[arg(long, default_value_t = 100)]
+    pub limit: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `sessions`.

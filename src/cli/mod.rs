@@ -3,7 +3,9 @@
 mod agent;
 mod args;
 mod change;
+mod client;
 mod config;
+mod control;
 mod course;
 mod export;
 mod gateway;
@@ -71,6 +73,10 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Agent(args) => agent::run(args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Health { json } => control::health(json),
+        Command::Status { json } => control::status(json),
+        Command::Devices(args) => control::devices(&args),
+        Command::Audit(args) => control::audit(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),

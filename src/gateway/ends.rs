@@ -87,7 +87,10 @@ impl Gateway {
                     answer
                 }
                 Want::Chat => json!({"runId": run, "status": "started"}),
-                Want::Created => continue,
+                Want::Created => {
+                    self.was_created(conn, &id, "started", None);
+                    continue;
+                }
                 Want::End => {
                     keep.push((conn, id, want));
                     continue;
@@ -115,7 +118,10 @@ impl Gateway {
         let mut keep = Vec::new();
         for (at, (conn, id, want)) in wants.into_iter().enumerate() {
             // The repeat is the one that asked last.
-            if over || (at + 1 == count && want != Want::End) {
+            if want == Want::Created {
+                let status = payload["status"].as_str().unwrap_or_default().to_owned();
+                self.was_created(conn, &id, &status, None);
+            } else if over || (at + 1 == count && want != Want::End) {
                 self.respond(conn, &id, Ok(payload.clone()));
             } else {
                 keep.push((conn, id, want));
@@ -129,11 +135,31 @@ impl Gateway {
     /// The request that asked last is refused; others of the same run are not.
     fn refuse(&mut self, run: &RunId, fault: Fault) {
         let Some(wants) = self.wants.get_mut(run) else { return };
-        let Some((conn, id, _)) = wants.pop() else { return };
+        let Some((conn, id, want)) = wants.pop() else { return };
         if wants.is_empty() {
             self.wants.remove(run);
         }
-        self.respond(conn, &id, Err(fault));
+        match want {
+            Want::Created => self.was_created(conn, &id, "error", Some(&fault)),
+            Want::Agent | Want::Chat | Want::End => self.respond(conn, &id, Err(fault)),
+        }
+    }
+
+    /// What became of the first message of a session that was just made.
+    pub(super) fn was_created(
+        &mut self,
+        conn: Conn,
+        id: &str,
+        status: &str,
+        fault: Option<&Fault>,
+    ) {
+        let Some(mut answer) = self.creating.remove(&(conn, id.to_owned())) else { return };
+        answer["runStarted"] = fault.is_none().into();
+        answer["status"] = status.into();
+        if let Some(fault) = fault {
+            answer["runError"] = fault.shape();
+        }
+        self.respond(conn, id, Ok(answer));
     }
 
     fn waited(&mut self, waiter: u64, outcome: Option<&Outcome>, queued: bool) {
@@ -295,8 +321,11 @@ impl Gateway {
 
     /// A message whose sender has gone is sent all the same, if it was promised.
     pub(super) fn sends(&mut self, conn: Conn, id: String, message: Message) {
-        if let Err(fault) = self.send(conn, id.clone(), message) {
-            self.respond(conn, &id, Err(fault));
+        let created = message.want == Want::Created;
+        match self.send(conn, id.clone(), message) {
+            Ok(()) => {}
+            Err(fault) if created => self.was_created(conn, &id, "error", Some(&fault)),
+            Err(fault) => self.respond(conn, &id, Err(fault)),
         }
     }
 }

@@ -87,7 +87,7 @@ impl Gateway {
                 self.entry(&key, (reason, told), listed.as_deref(), sight)
             }
             (After::Created { key, message }, Found::Session(listed)) => {
-                self.created(conn, &key, message, listed.as_deref(), sight)
+                return Ok(self.created((conn, id), &key, message, listed.as_deref(), sight));
             }
             (After::Delete { key, expected, archived }, Found::Session(listed)) => {
                 return self.delete_found(conn, id, key, (expected, archived), listed.as_deref());
@@ -225,22 +225,21 @@ impl Gateway {
 
     fn created(
         &mut self,
-        conn: Conn,
+        (conn, id): (Conn, &str),
         key: &Key,
         message: Option<Box<Message>>,
         listed: Option<&Listed>,
         sight: Sight<'_>,
-    ) -> Value {
+    ) -> Option<Value> {
         let mut answer = self.entry(key, ("create", false), listed, sight);
         answer["sessionId"] = answer["entry"]["sessionId"].clone();
-        answer["runStarted"] = message.is_some().into();
-        if let Some(message) = message {
-            answer["runId"] = message.run.as_str().into();
-            answer["status"] = "started".into();
-            // Nobody waits for it under this request's name: its end is an event.
-            self.sends(conn, String::new(), *message);
-        }
-        answer
+        answer["runStarted"] = false.into();
+        let Some(message) = message else { return Some(answer) };
+        answer["runId"] = message.run.as_str().into();
+        // The answer waits for what becomes of the message.
+        self.creating.insert((conn, id.to_owned()), answer);
+        self.sends(conn, id.to_owned(), *message);
+        None
     }
 
     fn delete_found(

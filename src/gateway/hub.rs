@@ -122,6 +122,8 @@ pub struct Gateway {
     /// Who waits for more scopes.
     pub(super) upgrades: Vec<(Conn, String, Value)>,
     pub(super) fresh_id: [u8; 10],
+    /// Answers about sessions that were made, which wait for their first message's acceptance.
+    pub(super) creating: BTreeMap<(Conn, String), Value>,
     /// Who waits for pages of the ledger; whether for the newer method.
     pub(super) pages: BTreeMap<u64, (Conn, String, bool)>,
 }
@@ -158,6 +160,7 @@ impl Gateway {
             kept: BTreeMap::new(),
             upgrades: vec![],
             fresh_id: [0; 10],
+            creating: BTreeMap::new(),
             pages: BTreeMap::new(),
         }
     }
@@ -206,6 +209,8 @@ impl Gateway {
             wants.retain(|(of, _, _)| *of != conn);
         }
         self.wants.retain(|_, wants| !wants.is_empty());
+        self.creating.retain(|(of, _), _| *of != conn);
+        self.pages.retain(|_, (of, _, _)| *of != conn);
         self.waits.retain(|_, (of, _, _)| *of != conn);
         self.changes.retain(|(_, of, _, _)| *of != conn);
         self.asked.retain(|_, (of, _, after)| *of != conn || after.goes_on());

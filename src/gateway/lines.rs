@@ -259,7 +259,10 @@ impl Gateway {
     /// may be missed, and is closed for what may not.
     pub(super) fn deliver(&mut self, conn: Conn, frame: Frame, droppable: bool) {
         let Some(line) = self.lines.get(&conn) else {
-            self.out.push(super::out::Do::Send { conn, frame });
+            // Whoever has gone meanwhile is told nothing.
+            if self.clients.contains_key(&conn) {
+                self.out.push(super::out::Do::Send { conn, frame });
+            }
             return;
         };
         if line.wire.buffered() <= BUFFERED_BYTES_MAX {

@@ -76,6 +76,13 @@ impl Live {
         self.message += 1;
     }
 
+    /// What was told of the message does not hold.
+    fn void(&mut self) {
+        let had = self.told > 0;
+        self.begin();
+        self.replaced = had;
+    }
+
     fn push(&mut self, piece: &str) {
         let shown = self.held.push(piece);
         let room = SHOWN_BYTES_MAX.saturating_sub(self.text.len());
@@ -108,11 +115,7 @@ impl Gateway {
                     self.flush(run);
                 }
             }
-            Event::MessageReset => {
-                let had = live.told > 0;
-                live.begin();
-                live.replaced = had;
-            }
+            Event::MessageReset => live.void(),
             Event::MessageEnd(Who::Reply(_)) => {
                 let rest = live.held.finish();
                 live.text.push_str(&rest);

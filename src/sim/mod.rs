@@ -15,6 +15,7 @@ mod checks;
 #[cfg(feature = "sim")]
 pub mod command;
 mod friends;
+pub mod hall;
 pub mod moves;
 mod recovery;
 pub mod render;

@@ -7,7 +7,8 @@ mod pipe;
 mod sockets;
 
 use super::agent::{explain, options, outfit, owner, safe, setup_of, workspace};
-use super::args::GatewayArgs;
+use super::args::{GatewayArgs, GatewayCommand};
+use super::control;
 use super::{Done, FAILED, Failed, OK, USAGE};
 use crate::base::limits::DRAIN_MS;
 use crate::config::{Config, Paths};
@@ -23,7 +24,21 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub(super) use access::token_file;
+
 pub(super) fn run(args: &GatewayArgs) -> Done {
+    match &args.command {
+        None | Some(GatewayCommand::Run) => serve_here(args),
+        Some(GatewayCommand::Status { json }) => control::gateway_status(*json),
+        Some(GatewayCommand::Stop) => control::stop(),
+        Some(GatewayCommand::Call { method, params, timeout }) => {
+            control::call(method, params, *timeout)
+        }
+        Some(GatewayCommand::Install) => control::install(),
+    }
+}
+
+fn serve_here(args: &GatewayArgs) -> Done {
     let (paths, config) = super::config::loaded()?;
     let wanted = args.model.clone().or_else(|| config.agent.model.clone());
     let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());

@@ -70,7 +70,8 @@ impl Gateway {
             .map(|tool| {
                 json!({
                     "id": tool.name, "label": tool.name, "description": tool.description,
-                    "rawDescription": tool.description, "source": "core", "defaultProfiles": ["full"],
+                    "rawDescription": tool.description, "source": "core",
+                    "defaultProfiles": ["full"],
                     "risk": if tool.safe { "low" } else { "medium" },
                 })
             })

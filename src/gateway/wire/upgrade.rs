@@ -2,7 +2,7 @@
 
 use super::fault::Refused;
 use super::http::{Headers, Method, Request};
-use crate::base::base64;
+use crate::base::b64;
 use ring::digest;
 
 /// What RFC 6455, 1.3 has a server append to the client's key.
@@ -49,5 +49,5 @@ pub(super) fn accept(key: &str) -> String {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(SUFFIX);
-    base64(hash.finish().as_ref())
+    b64::encode(hash.finish().as_ref())
 }

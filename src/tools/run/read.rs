@@ -2,7 +2,7 @@
 
 use super::{Ctx, Outcome, count, file, order::Access, text};
 use crate::{
-    base::base64,
+    base::b64,
     tools::text::{clean_file, note},
     transcript::{Block, ToolOutput},
 };
@@ -95,7 +95,7 @@ fn image(shown: &str, mime: &str, bytes: &[u8]) -> Outcome {
         ));
     }
     let note = format!("[Picture {shown}: {mime}, {size} bytes]");
-    let picture = Block::Image { data: base64(bytes), mime_type: mime.to_owned() };
+    let picture = Block::Image { data: b64::encode(bytes), mime_type: mime.to_owned() };
     let content = vec![Block::text(note), picture];
     let details = json!({"kind": "image", "mimeType": mime, "bytes": size});
     Ok(ToolOutput { content, details: Some(details), ..ToolOutput::default() })
