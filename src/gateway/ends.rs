@@ -88,6 +88,11 @@ impl Gateway {
                 }
                 Want::Chat => json!({"runId": run, "status": "started"}),
                 Want::Created => continue,
+                Want::Completion => {
+                    self.completion_begins(conn);
+                    keep.push((conn, id, Want::End));
+                    continue;
+                }
                 Want::End => {
                     keep.push((conn, id, want));
                     continue;

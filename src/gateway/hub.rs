@@ -5,6 +5,7 @@ use super::auth::{About, Caller, Effects, Gate, Scopes, droppable, hears, permit
 use super::facts::Facts;
 use super::frame::{Fault, FrameError, Params, Request};
 use super::hello::Kept;
+use super::http::Web;
 use super::lines::Line;
 use super::out::{Conn, Do, Frame, answer, event_head};
 use super::pending::{After, Asked, Want};
@@ -122,6 +123,7 @@ pub struct Gateway {
     /// Who waits for more scopes.
     pub(super) upgrades: Vec<(Conn, String, Value)>,
     pub(super) fresh_id: [u8; 10],
+    pub(super) web: Web,
     /// Who waits for pages of the ledger; whether for the newer method.
     pub(super) pages: BTreeMap<u64, (Conn, String, bool)>,
 }
@@ -158,6 +160,7 @@ impl Gateway {
             kept: BTreeMap::new(),
             upgrades: vec![],
             fresh_id: [0; 10],
+            web: Web::default(),
             pages: BTreeMap::new(),
         }
     }
@@ -319,6 +322,7 @@ impl Gateway {
     }
 
     pub(super) fn respond(&mut self, conn: Conn, id: &str, result: Result<Value, Fault>) {
+        let Some(result) = self.not_http(conn, id, result) else { return };
         let frame = Frame::whole(&answer(id, result));
         self.deliver(conn, frame, false);
     }
