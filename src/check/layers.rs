@@ -185,7 +185,7 @@ fn dependencies() -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
     let from = text.find("[dependencies]").expect("dependencies");
     let rest = &text[from..];
-    let to = rest.find("\n[[").unwrap_or(rest.len());
+    let to = rest.find("[[test]]").unwrap_or(rest.len());
     let name = |line: &str| line.split_once(" = ").map(|(n, _)| n.trim().replace('-', "_"));
     rest[..to].lines().filter_map(name).collect()
 }

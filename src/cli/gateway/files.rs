@@ -148,7 +148,8 @@ mod tests {
         }
         assert!(matches!(files.read(&wanted("big.txt")), FileGot::Failed(_)));
         let FileGot::Found { modified, .. } = files.read(&wanted("a.txt")) else { panic!() };
-        for (since, fresh) in [(modified.as_str(), true), ("Mon, 01 Jan 2001 00:00:00 GMT", false)] {
+        for (since, fresh) in [(modified.as_str(), true), ("Mon, 01 Jan 2001 00:00:00 GMT", false)]
+        {
             let asked = FileWanted { since: Some(since.into()), ..wanted("a.txt") };
             assert_eq!(files.read(&asked) == FileGot::Unchanged, fresh, "{since}");
         }

@@ -45,8 +45,10 @@ pub(super) struct Completion {
 
 impl Gateway {
     pub(super) fn models_told(&mut self, conn: Conn, one: Option<&str>) {
-        let shape = |id: &str| json!({"id": id, "object": "model", "created": 0,
-            "owned_by": "stepclaw"});
+        let shape = |id: &str| {
+            json!({"id": id, "object": "model", "created": 0,
+            "owned_by": "stepclaw"})
+        };
         let own = format!("openclaw/{}", self.facts.agent);
         let response = match one {
             Some(one) if self.knows_model(one) => json_response(200, &shape(one)),
@@ -80,7 +82,8 @@ impl Gateway {
         if !self.knows_model(&prompt.model) {
             return Err(no_model(&prompt.model));
         }
-        let header = |name: &str| request.headers.get(name).map(str::trim).filter(|v| !v.is_empty());
+        let header =
+            |name: &str| request.headers.get(name).map(str::trim).filter(|v| !v.is_empty());
         if let Some(agent) = header("x-openclaw-agent-id").filter(|id| *id != self.facts.agent) {
             return Err(no_model(&format!("openclaw/{agent}")));
         }

@@ -27,7 +27,8 @@ pub(super) fn index(html: &str, base: &str) -> Index {
     Index { html, policy }
 }
 
-fn policy(html: &str) -> String {
+/// What may be loaded and run: our own files, and the scripts that stand in the page itself.
+pub(super) fn policy(html: &str) -> String {
     let mut scripts = String::new();
     for script in inline_scripts(html) {
         let hash = base64(digest(&SHA256, script.as_bytes()).as_ref());
@@ -83,7 +84,8 @@ mod tests {
         assert!(html.contains("href=\"/ui/f.svg\"") && html.contains("src=\"/ui/assets/a.js\""));
         assert!(html.contains("go(\"./y\")"), "a script is left as it is");
         // printf 'go("./y")' | openssl dgst -sha256 -binary | base64
-        let hash = "script-src 'self' 'sha256-B34zmHmymGi3Rzf6x/tcXyePaVYbYVR0t0qSnt6L3RY='; style-src";
+        let hash =
+            "script-src 'self' 'sha256-B34zmHmymGi3Rzf6x/tcXyePaVYbYVR0t0qSnt6L3RY='; style-src";
         assert!(policy.contains(hash), "{policy}");
         assert!(index("<html>", "").html.contains("base-path=\"\""));
         assert_eq!(index("no tags <script", "").html, "no tags <script");

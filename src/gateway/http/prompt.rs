@@ -132,8 +132,8 @@ fn known(name: &str) -> bool {
 
 /// A field whose value asks for what is done anyway.
 fn means_nothing(name: &str, value: &Value) -> bool {
-    let empty = value.as_array().is_some_and(Vec::is_empty)
-        || value.as_object().is_some_and(Map::is_empty);
+    let empty =
+        value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
     match name {
         "n" => *value == 1,
         "tools" | "functions" | "stop" | "logit_bias" => empty,

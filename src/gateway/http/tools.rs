@@ -73,12 +73,7 @@ impl Gateway {
     }
 
     /// A call has ended; an error is one of its arguments.
-    pub fn tool_done(
-        &mut self,
-        ticket: u64,
-        result: Result<ToolOutput, String>,
-        sight: Sight<'_>,
-    ) {
+    pub fn tool_done(&mut self, ticket: u64, result: Result<ToolOutput, String>, sight: Sight<'_>) {
         self.see(sight);
         self.web.calls = self.web.calls.saturating_sub(1);
         let Some((conn, id, After::Tool { name })) = self.asked.remove(&ticket) else { return };

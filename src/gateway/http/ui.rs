@@ -1,6 +1,6 @@
 //! The Control UI (J15 to J19): which file a path means, and how it is sent.
 
-use super::index::{guarded, index};
+use super::index::{guarded, index, policy};
 use super::{Route, json_response, plain};
 use crate::gateway::hub::{Gateway, Sight};
 use crate::gateway::out::{Conn, Do};
@@ -164,9 +164,9 @@ impl Gateway {
         let (packed, since) = match served {
             Served::Index => (vec![], None),
             Served::File { .. } => {
-                let packed = ["br", "gz"].into_iter().filter(|packed| {
-                    lists(codings, if *packed == "gz" { "gzip" } else { packed })
-                });
+                let packed = ["br", "gz"]
+                    .into_iter()
+                    .filter(|packed| lists(codings, if *packed == "gz" { "gzip" } else { packed }));
                 (packed.collect(), header("if-modified-since").map(str::to_owned))
             }
         };
@@ -191,7 +191,8 @@ impl Gateway {
             (FileGot::Found { bytes, packed, modified }, Served::File { mime, hashed }) => {
                 let response = Response::new(200)
                     .header("Content-Type", mime)
-                    .header("Content-Security-Policy", "default-src 'none'; sandbox")
+                    // A worker's policy is that of its file.
+                    .header("Content-Security-Policy", &policy(""))
                     .header("Vary", "Accept-Encoding")
                     .header("Last-Modified", &modified)
                     .header("Cache-Control", cached(hashed));

@@ -244,7 +244,8 @@ fn a_person_approves() {
     let (issuer, is_new) = Issuer::current(Some(&former), &auth, &other);
     assert!(is_new && issuer.generation == 2);
     assert_eq!(Issuer::current(Some(&issuer), &auth, &entropy(1)), (issuer.clone(), false));
-    let policy = Policy { origins: Origins::default(), auto_approve_local: true, loopback_only: true };
+    let policy =
+        Policy { origins: Origins::default(), auto_approve_local: true, loopback_only: true };
     bed.gate = Gate::new(auth, issuer, policy, devices);
     let by = |token: &str, seed: u8| {
         let mut params = params("openclaw-tui", "ui", json!({"deviceToken": token}));
