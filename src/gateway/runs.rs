@@ -132,12 +132,8 @@ impl Gateway {
             }
             Event::ToolUpdate(call, output) => {
                 let result = json!({"content": output.content});
-                self.tool(
-                    run,
-                    *call,
-                    calls,
-                    |_| json!({"phase": "update", "partialResult": result}),
-                );
+                let data = json!({"phase": "update", "partialResult": result});
+                self.tool(run, *call, calls, |_| data);
             }
             Event::ToolEnd { call, outcome, .. } => self.tool_ends(run, *call, outcome, calls),
             Event::Retry { attempt, max, delay_ms, failure } => {

@@ -19,8 +19,11 @@ const SHARED_MAX: usize = 256;
 /// The directory. What several clients are sent at the same time is in memory once.
 pub(super) struct Files {
     root: PathBuf,
-    shared: Mutex<BTreeMap<PathBuf, (SystemTime, Weak<[u8]>)>>,
+    shared: Mutex<BTreeMap<PathBuf, Shared>>,
 }
+
+/// When a file was changed, and its bytes while somebody is sent them.
+type Shared = (SystemTime, Weak<[u8]>);
 
 /// The directory that the config names, if it names one.
 pub(super) fn files(config: &Config, paths: &Paths) -> Option<Files> {

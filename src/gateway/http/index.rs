@@ -19,7 +19,8 @@ pub(super) fn index(html: &str, base: &str) -> Index {
     if let Some(at) = html.find("<html") {
         // A base path has no character that could end the attribute.
         let marks = format!(
-            " data-openclaw-control-ui-base-path=\"{base}\" data-openclaw-terminal-enabled=\"false\""
+            " data-openclaw-control-ui-base-path=\"{base}\" \
+             data-openclaw-terminal-enabled=\"false\""
         );
         html.insert_str(at + "<html".len(), &marks);
     }

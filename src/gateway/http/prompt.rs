@@ -263,9 +263,10 @@ mod tests {
     fn earlier_turns_stand_in_front() {
         let user = json!({"role": "user", "content": "now"});
         assert_eq!(said(json!([user])), "now");
+        let part = |text: &str| json!({"type": "text", "text": text});
         let text = said(json!([
             {"role": "system", "content": "be brief"},
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "user", "content": [part("a"), part("b")]},
             {"role": "assistant", "content": null},
             {"role": "tool", "content": "t", "tool_call_id": "1"},
             {"role": "developer", "content": "be kind"},

@@ -252,12 +252,13 @@ fn the_gate_of_requests() {
     let conn = bed.send(&format!("{long}\r\n{}\r\n", bearer()));
     assert_eq!(bed.answer(conn).status, 413);
     let mut open = Bed::with(gate("none", Origins::default(), true), "");
-    open.get(path, "");
+    open.send(&request("GET", path, "", ""));
     assert!(!open.gateway.take().is_empty(), "mode none asks for nothing");
     assert_eq!(open.get(path, "Host: rebound.example\r\n").status, 403);
     let origins = Origins { allowed: vec!["https://ui.example".into()], host_fallback: false };
     let mut listed = Bed::with(gate("none", origins, true), "");
-    listed.get(path, "Host: ui.example\r\nOrigin: https://ui.example\r\n");
+    let named = "Host: ui.example\r\nOrigin: https://ui.example\r\n";
+    listed.send(&request("GET", path, named, ""));
     assert!(!listed.gateway.take().is_empty(), "an allowed origin names us");
     let mut lan = Bed::with(gate("token", Origins::default(), false), "");
     assert_eq!(lan.get(path, "Host: box.example\r\n").status, 401);
