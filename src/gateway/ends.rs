@@ -91,6 +91,11 @@ impl Gateway {
                     self.was_created(conn, &id, "started", None);
                     continue;
                 }
+                Want::Completion => {
+                    self.completion_begins(conn);
+                    keep.push((conn, id, Want::End));
+                    continue;
+                }
                 Want::End => {
                     keep.push((conn, id, want));
                     continue;
@@ -141,7 +146,9 @@ impl Gateway {
         }
         match want {
             Want::Created => self.was_created(conn, &id, "error", Some(&fault)),
-            Want::Agent | Want::Chat | Want::End => self.respond(conn, &id, Err(fault)),
+            Want::Agent | Want::Chat | Want::Completion | Want::End => {
+                self.respond(conn, &id, Err(fault))
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the gateway knows of the process and its configuration: collected at the edge, told to
 //! clients.
 
+use super::http::Pages;
 use serde_json::Value;
 
 /// A model as clients are shown it.
@@ -91,8 +92,8 @@ pub struct Facts {
     pub config: ConfigFacts,
     /// How clients show who they are: `none`, `token` or `password`.
     pub auth_mode: &'static str,
-    /// Whether files of the Control UI are served.
-    pub control_ui: bool,
+    /// What is served by HTTP.
+    pub http: Pages,
 }
 
 impl Facts {

@@ -79,6 +79,7 @@ impl Gateway {
                 self.give(conn, &Frame::whole(&frame));
                 self.shut(conn, code, &reason);
             }
+            self.held_is_told(conn);
         }
     }
 

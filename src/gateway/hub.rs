@@ -5,6 +5,7 @@ use super::auth::{About, Caller, Effects, Gate, Scopes, droppable, hears, permit
 use super::facts::Facts;
 use super::frame::{Fault, FrameError, Params, Request};
 use super::hello::Kept;
+use super::http::Web;
 use super::lines::Line;
 use super::out::{Conn, Do, Frame, answer, event_head};
 use super::pending::{After, Asked, Want};
@@ -124,6 +125,7 @@ pub struct Gateway {
     pub(super) fresh_id: [u8; 10],
     /// Answers about sessions that were made, which wait for their first message's acceptance.
     pub(super) creating: BTreeMap<(Conn, String), Value>,
+    pub(super) web: Web,
     /// Who waits for pages of the ledger; whether for the newer method.
     pub(super) pages: BTreeMap<u64, (Conn, String, bool)>,
 }
@@ -161,6 +163,7 @@ impl Gateway {
             upgrades: vec![],
             fresh_id: [0; 10],
             creating: BTreeMap::new(),
+            web: Web::default(),
             pages: BTreeMap::new(),
         }
     }
@@ -324,6 +327,7 @@ impl Gateway {
     }
 
     pub(super) fn respond(&mut self, conn: Conn, id: &str, result: Result<Value, Fault>) {
+        let Some(result) = self.not_http(conn, id, result) else { return };
         let frame = Frame::whole(&answer(id, result));
         self.deliver(conn, frame, false);
     }

@@ -16,8 +16,6 @@ pub const BUFFERED_BYTES_MAX: usize = 52_428_800;
 const UNKNOWN_MAX: usize = 32;
 /// Connections of all kinds.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Longest body of a request that no route has claimed, bytes.
-const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// A socket.
 #[derive(Debug)]
@@ -97,8 +95,10 @@ impl Gateway {
     /// A socket is gone.
     pub fn lost(&mut self, conn: Conn) {
         self.lines.remove(&conn);
-        self.dirty.remove(&conn);
         self.late.retain(|(_, of)| *of != conn);
+        self.refusals.remove(&conn);
+        self.http_lost(conn);
+        self.dirty.remove(&conn);
         self.gone(conn);
     }
 
@@ -128,7 +128,7 @@ impl Gateway {
             let Some(event) = line.wire.poll(sight.now) else { return };
             match event {
                 Event::Head(request) => {
-                    let most = self.body_max(&request);
+                    let most = self.headed(conn, &request);
                     if let Some(line) = self.lines.get_mut(&conn) {
                         line.wire.body_max(most);
                     }
@@ -136,23 +136,16 @@ impl Gateway {
                 Event::Request(request) => self.asked_for(conn, &request, sight),
                 Event::Upgrade(request) => self.upgrade(conn, &request),
                 Event::Text(text) => self.said(conn, &text, sight),
-                Event::Ended => self.http_gone(conn),
+                Event::Ended => self.http_ended(conn),
                 Event::Closed { .. } | Event::Broken(_) => {
                     if let Some(line) = self.lines.get_mut(&conn) {
                         line.stage = Stage::Over;
                     }
-                    self.http_gone(conn);
+                    self.http_lost(conn);
                     self.gone(conn);
                 }
             }
         }
-    }
-
-    fn body_max(&self, request: &Asked) -> usize {
-        if request.path.starts_with("/v1/") || request.path == "/tools/invoke" {
-            return super::wire::limits::BODY_BYTES_MAX;
-        }
-        BODY_BYTES_MAX
     }
 
     fn upgrade(&mut self, conn: Conn, request: &Asked) {
@@ -176,13 +169,7 @@ impl Gateway {
             return;
         }
         line.wire.accept(now);
-        let header = |name: &str| request.headers.get(name).map(str::to_owned);
-        let peer = Peer {
-            address,
-            forwarded: request.headers.names().any(is_forwarding),
-            origin: header("origin"),
-            host: header("host"),
-        };
+        let peer = peer(address, request);
         line.stage =
             Stage::Challenged { peer: Box::new(peer), challenge: Challenge::new(boot.clone()) };
         let payload = json!({"nonce": boot, "ts": now});
@@ -270,5 +257,16 @@ impl Gateway {
         } else if !droppable {
             self.shut(conn, 1008, "slow consumer");
         }
+    }
+}
+
+/// What is known of whoever sent a request.
+pub(super) fn peer(address: IpAddr, request: &Asked) -> Peer {
+    let header = |name: &str| request.headers.get(name).map(str::to_owned);
+    Peer {
+        address,
+        forwarded: request.headers.names().any(is_forwarding),
+        origin: header("origin"),
+        host: header("host"),
     }
 }

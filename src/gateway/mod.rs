@@ -26,6 +26,7 @@ pub mod wire;
 
 pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
 pub use frame::{Fault, FrameError, Request};
+pub use http::{FileGot, FileWanted, Pages, ToolAsked};
 pub use hub::{Gateway, Sight, TICK_MS, Ways};
 pub use out::{Conn, Do, Frame};
 pub use runs::PACE_MS;

@@ -4,6 +4,7 @@
 use super::audit::{Query as AuditQuery, Row};
 use super::auth::Change;
 use super::frame::Fault;
+use super::http::{FileWanted, ToolAsked};
 use crate::engine::sessions::{Input, Key, Target};
 use crate::records::{Query, Wanted};
 use serde::Serialize;
@@ -70,6 +71,10 @@ pub enum Do {
     Ask(u64, Query),
     /// A session is changed.
     Want(u64, Key, Wanted),
+    /// A file of the Control UI is read.
+    File(FileWanted),
+    /// A tool runs, outside of a run.
+    Tool(ToolAsked),
 }
 
 /// The beginning of an event's frame, without its number and its end.

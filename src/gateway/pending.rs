@@ -15,6 +15,8 @@ pub(super) enum Want {
     End,
     /// The acceptance of the first message of a session that was just made.
     Created,
+    /// An acceptance that begins a stream, and then the end.
+    Completion,
 }
 
 /// What a request for a session waits for.
@@ -58,6 +60,8 @@ pub(super) enum After {
     Delete { key: Key, expected: Option<String>, archived: bool },
     /// The words are stored.
     Injected { key: Key, text: String, entry: Option<String> },
+    /// A tool has run.
+    Tool { name: String },
     /// What is told of the gateway's health, with some sessions.
     Health,
     /// What is told of its state.
@@ -84,6 +88,7 @@ impl After {
             | After::Message { .. }
             | After::Preview { .. }
             | After::Resolve { .. }
+            | After::Tool { .. }
             | After::Health
             | After::Status => false,
         }

@@ -104,6 +104,7 @@ impl Gateway {
         let live = self.live.entry(run.clone()).or_insert_with(|| Live::new(key));
         live.collected.told(event, calls, safe);
         self.note(key, run, event, calls);
+        self.completion_counts(run, event);
         let Some(live) = self.live.get_mut(run) else { return };
         match event {
             Event::AgentStart => self.starts(key, run),
@@ -134,12 +135,8 @@ impl Gateway {
             }
             Event::ToolUpdate(call, output) => {
                 let result = json!({"content": output.content});
-                self.tool(
-                    run,
-                    *call,
-                    calls,
-                    |_| json!({"phase": "update", "partialResult": result}),
-                );
+                let data = json!({"phase": "update", "partialResult": result});
+                self.tool(run, *call, calls, |_| data);
             }
             Event::ToolEnd { call, outcome, .. } => self.tool_ends(run, *call, outcome, calls),
             Event::Retry { attempt, max, delay_ms, failure } => {
@@ -250,10 +247,11 @@ impl Gateway {
 
     /// The rest of a text, as a delta with all of it.
     pub(super) fn flush(&mut self, run: &RunId) {
-        let now = self.now;
+        let (now, completes) = (self.now, self.completes(run));
         let Some(live) = self.live.get_mut(run).filter(|live| live.has_more()) else { return };
         let key = live.key.clone();
         let delta = if live.replaced { &live.text[..] } else { &live.text[live.told..] };
+        let piece = completes.then(|| (live.message, delta.to_owned(), live.replaced));
         let message = json!({
             "role": "assistant", "content": [{"type": "text", "text": live.text}],
             "timestamp": now,
@@ -268,6 +266,9 @@ impl Gateway {
         live.told = live.text.len();
         live.told_at = Some(now);
         self.broadcast("chat", &payload, &Audience::Run(&key));
+        if let Some(piece) = piece {
+            self.completion_says(run, piece);
+        }
     }
 
     pub(super) fn payload(&self, key: &Key, run: &RunId) -> Value {

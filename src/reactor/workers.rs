@@ -1,5 +1,6 @@
 //! Blocking friends: each call of a model or a tool has a thread of the crew to itself.
 
+use super::Reactor;
 use super::links::{Links, Report};
 use super::seat::Address;
 use crate::base::OpId;
@@ -11,8 +12,9 @@ use crate::model::scripted as offline;
 use crate::model::wire::request::{Encoder, Params, Tool};
 use crate::tools::cap::{cap, cap_details, text_chars_max};
 use crate::tools::run::{Cancel, Ctx, Progress, run};
-use crate::tools::{ToolSpec, result_hash};
+use crate::tools::{ToolSpec, check, replayable, result_hash};
 use crate::transcript::{Check, Message, OpenCall, ToolOutput};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The sink of a model call: every event becomes a report. When the loop has gone, nobody
@@ -118,18 +120,7 @@ pub(super) fn tool(
 ) -> Option<Cancel> {
     let Check::Ready(args) = &call.check else { return None };
     let cancel = Cancel::new();
-    let outfit = &links.outfit;
-    let ctx = Ctx {
-        cwd: outfit.cwd.clone(),
-        cancel: cancel.clone(),
-        // Taken here, in the order in which the model asked.
-        ticket: Some(links.order.take()),
-        helper: outfit.helper.clone(),
-        exec_timeout_s: outfit.exec_timeout_s,
-        workspace_only_patch: outfit.workspace_only_patch,
-        shell: outfit.shell.clone(),
-        env: outfit.env.to_vec(),
-    };
+    let ctx = ctx(cancel.clone(), links);
     let (name, args) = (call.name.clone(), args.clone());
     let (sender, waker) = links.reporter();
     let report = move |input: batch::Input| {
@@ -147,6 +138,45 @@ pub(super) fn tool(
         report(batch::Input::Done(Arc::new(output), hash));
     };
     links.crew.spawn(work).then_some(cancel)
+}
+
+fn ctx(cancel: Cancel, links: &Links) -> Ctx {
+    let outfit = &links.outfit;
+    Ctx {
+        cwd: outfit.cwd.clone(),
+        cancel,
+        // Taken here, in the order in which calls are asked for.
+        ticket: Some(links.order.take()),
+        helper: outfit.helper.clone(),
+        exec_timeout_s: outfit.exec_timeout_s,
+        workspace_only_patch: outfit.workspace_only_patch,
+        shell: outfit.shell.clone(),
+        env: outfit.env.to_vec(),
+    }
+}
+
+impl Reactor {
+    /// Runs a tool outside of a run, as it would run in one; only one that changes nothing.
+    ///
+    /// # Errors
+    /// There is no such tool, or the arguments do not fit, in the words a model is told.
+    pub fn invoke(
+        &self,
+        name: &str,
+        args: &Map<String, Value>,
+        done: impl FnOnce(ToolOutput) + Send + 'static,
+    ) -> Result<(), String> {
+        let links = &self.links;
+        let specs = replayable(&links.outfit.specs);
+        let checked = check(&specs, name, args).map_err(|rejected| rejected.text)?;
+        let (ctx, window) = (ctx(Cancel::new(), links), self.model.context_window);
+        let name = name.to_owned();
+        let work = move || {
+            done(store_sized(run(&name, &checked.args, &ctx, &mut |_| {}), window));
+        };
+        let started = links.crew.spawn(work);
+        started.then_some(()).ok_or_else(|| "the system gives no thread for the tool".to_owned())
+    }
 }
 
 /// The size in which a result is stored and told (semantics 3.9).

@@ -7,7 +7,7 @@ use crate::base::limits::REQUESTS_MAX;
 use crate::base::{Millis, RunId, SessionId};
 use crate::config::Secret;
 use crate::engine::sessions::{
-    Act, Admission, Event, Facts as Seen, Input, Key, Options, Sessions, Waits,
+    Act, Admission, Event, Facts as Seen, Input, Key, Options, Outcome, Sessions, Waits,
 };
 use crate::engine::turns::Group;
 use crate::engine::{Event as RunEvent, Termination, Who};
@@ -53,6 +53,8 @@ pub struct Hall {
     peers: BTreeMap<Conn, Peer>,
     next_conn: Conn,
     acts: VecDeque<Act>,
+    /// What the store knows of runs: the identity of each request, and its end.
+    stored: BTreeMap<RunId, (Arc<str>, Option<Termination>)>,
     /// Runs that go on, and how they are to end.
     running: BTreeMap<RunId, (Key, Option<Termination>)>,
     questions: VecDeque<(u64, Query)>,
@@ -98,7 +100,8 @@ impl Hall {
         });
         let entropy = Entropy { token: [7; 32], id: [7; 10] };
         let (issuer, _) = Issuer::current(None, &auth, &entropy);
-        let policy = Policy { origins: Origins::default(), auto_approve_local: true };
+        let policy =
+            Policy { origins: Origins::default(), auto_approve_local: true, loopback_only: true };
         let gate = Gate::new(auth, issuer, policy, Devices::restore(vec![]));
         gateway.guard(gate, "token", Millis(1_000));
         gateway.join(WITNESS, Millis(1_000));
@@ -119,6 +122,7 @@ impl Hall {
             peers: BTreeMap::new(),
             next_conn: 1,
             acts: VecDeque::new(),
+            stored: BTreeMap::new(),
             running: BTreeMap::new(),
             questions: VecDeque::new(),
             changes: VecDeque::new(),
@@ -167,7 +171,10 @@ impl Hall {
     fn feed(&mut self, input: Input) {
         let step = self.sessions.step(input, self.now);
         for event in &step.tell {
-            if let Event::Ended { run, .. } = event {
+            if let Event::Ended { run, termination, .. } = event {
+                if let Some((_, end)) = self.stored.get_mut(run) {
+                    *end = Some(termination.clone());
+                }
                 *self.ended.entry(run.to_string()).or_default() += 1;
             }
             self.gateway.clock(self.now);
@@ -338,11 +345,19 @@ impl Hall {
     fn friend(&mut self, choice: &mut impl Choice) {
         let Some(act) = self.acts.pop_front() else { return };
         match act {
-            Act::Admit(op, _, _) => {
+            Act::Admit(op, _, arrival) => {
                 let failed = !self.calm && draw(choice, 12) == 0;
-                let admission = match failed {
-                    true => Admission::Failed("the disk is full".into()),
-                    false => Admission::New(Seen::default()),
+                let known = self.stored.get(&arrival.run);
+                let admission = match known {
+                    Some((request, end)) if *request == arrival.request => {
+                        Admission::Known(outcome(end.as_ref()))
+                    }
+                    Some(_) => Admission::Conflict,
+                    None if failed => Admission::Failed("the disk is full".into()),
+                    None => {
+                        self.stored.insert(arrival.run, (arrival.request, None));
+                        Admission::New(Seen::default())
+                    }
                 };
                 self.feed(Input::Admitted(op, admission));
             }
@@ -351,7 +366,10 @@ impl Hall {
                 self.feed(Input::ChangeFailed(op, "the disk is full".into()));
             }
             Act::Change(op, _, _) => self.feed(Input::Changed(op)),
-            Act::Find(op, _) => self.feed(Input::Found(op, None)),
+            Act::Find(op, run) => {
+                let known = self.stored.get(&run).map(|(_, end)| outcome(end.as_ref()));
+                self.feed(Input::Found(op, known));
+            }
             Act::Start(start) => {
                 let (key, run) = (start.key, start.run);
                 self.tell(&key, &run, &RunEvent::AgentStart);
@@ -519,6 +537,16 @@ impl Peer {
             }
             n => Some((2, n)),
         }
+    }
+}
+
+fn outcome(end: Option<&Termination>) -> Outcome {
+    Outcome {
+        accepted_at: Millis(1),
+        started_at: None,
+        ended_at: end.map(|_| Millis(2)),
+        termination: end.cloned(),
+        into: None,
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn policy(config: &Config, bind: &Bind, port: u16) -> Policy {
     Policy {
         origins: Origins { allowed, host_fallback: network.host_origin },
         auto_approve_local: network.auto_approve_local,
+        loopback_only: *bind == Bind::Loopback,
     }
 }
 

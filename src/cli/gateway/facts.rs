@@ -2,7 +2,7 @@
 
 use crate::base::id;
 use crate::config::{self, Config, Paths};
-use crate::gateway::{ConfigFacts, Facts, ModelFacts, ToolFacts};
+use crate::gateway::{ConfigFacts, Facts, ModelFacts, Pages, ToolFacts};
 use crate::model::catalog::{Backend, Resolved};
 use crate::reactor::{Outfit, entropy};
 use serde_json::Value;
@@ -46,7 +46,12 @@ pub(super) fn collect(
         database: outfit.database.to_string_lossy().into_owned(),
         config: of_config(config, paths),
         auth_mode: "none",
-        control_ui: false,
+        http: Pages {
+            ui: config.network.ui,
+            ui_root: config.network.ui_root.is_some(),
+            base: config.network.ui_base.clone(),
+            chat: config.network.chat_completions,
+        },
     }
 }
 

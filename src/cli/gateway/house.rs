@@ -1,21 +1,25 @@
 //! What binds the gateway to the reactor: observers' words go in, what is to be done comes out and
 //! is done.
 
+use super::files::Files;
 use crate::base::Millis;
 use crate::engine::Event;
 use crate::engine::sessions::{self, Key};
 use crate::gateway::audit::{Page, Query};
 use crate::gateway::auth::Change;
-use crate::gateway::{Conn, Do, Facts, Frame, Gateway, Sight, Ways};
+use crate::gateway::{
+    Conn, Do, Facts, FileGot, FileWanted, Frame, Gateway, Sight, ToolAsked, Ways,
+};
 use crate::reactor::{At, Observer, Reactor, ReactorError, View, entropy, plain, request};
 use crate::records::Found;
 use crate::store::StoreError;
 use crate::store::state::{Answer, State};
-use crate::transcript::Entry;
-use crossbeam_channel::Receiver;
+use crate::transcript::{Entry, ToolOutput};
+use crossbeam_channel::{Receiver, Sender};
 use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
+use std::sync::Arc;
 
 /// The connection that is a pair of pipes.
 const PIPE: Conn = 0;
@@ -29,6 +33,8 @@ enum Answered {
     Changed(u64, Result<(), String>),
     Kept(u64, Result<(), String>),
     Page(u64, Result<Page, String>),
+    File(u64, FileGot),
+    Tool(u64, Result<ToolOutput, String>),
 }
 
 pub(super) struct House {
@@ -40,6 +46,10 @@ pub(super) struct House {
     /// The gateway's own database, and its answers.
     state: Option<State>,
     kept: Option<Receiver<Answer>>,
+    /// Files of the Control UI.
+    files: Option<Arc<Files>>,
+    /// What workers have done aside.
+    aside: (Sender<Answered>, Receiver<Answered>),
     /// Sockets that may have something to read.
     pub(super) unread: BTreeSet<Conn>,
     /// Sockets that may take more.
@@ -58,6 +68,8 @@ impl House {
             answered: VecDeque::new(),
             state: None,
             kept: None,
+            files: None,
+            aside: crossbeam_channel::unbounded(),
             unread: BTreeSet::new(),
             unwritten: BTreeSet::new(),
             buffer: vec![],
@@ -67,6 +79,41 @@ impl House {
     /// The gateway has a database of its own.
     pub fn keeps(&mut self, state: State, answers: Receiver<Answer>) {
         (self.state, self.kept) = (Some(state), Some(answers));
+    }
+
+    /// The directory of the Control UI.
+    pub fn serves(&mut self, files: Option<Files>) {
+        self.files = files.map(Arc::new);
+    }
+
+    fn file(&mut self, wanted: FileWanted, reactor: &Reactor) {
+        let ticket = wanted.ticket;
+        let Some(files) = self.files.clone() else {
+            return self.answered.push_back(Answered::File(ticket, FileGot::Missing));
+        };
+        let (sender, wake) = (self.aside.0.clone(), reactor.waking());
+        let work = move || {
+            if sender.send(Answered::File(ticket, files.read(&wanted))).is_ok() {
+                wake();
+            }
+        };
+        if !reactor.aside(work) {
+            let got = FileGot::Failed("the system gives no thread to read the file".to_owned());
+            self.answered.push_back(Answered::File(ticket, got));
+        }
+    }
+
+    fn tool(&mut self, asked: ToolAsked, reactor: &Reactor) {
+        let ToolAsked { ticket, name, args } = asked;
+        let (sender, wake) = (self.aside.0.clone(), reactor.waking());
+        let done = move |output| {
+            if sender.send(Answered::Tool(ticket, Ok(output))).is_ok() {
+                wake();
+            }
+        };
+        if let Err(why) = reactor.invoke(&name, &args, done) {
+            self.answered.push_back(Answered::Tool(ticket, Err(why)));
+        }
     }
 
     fn keep(&mut self, ticket: u64, changes: Vec<Change>) {
@@ -132,8 +179,13 @@ impl House {
                     }
                 });
             }
+            self.answered.extend(self.aside.1.try_iter());
             while let Some(answered) = self.answered.pop_front() {
                 match answered {
+                    Answered::File(ticket, got) => self.gateway.file(ticket, got, sight(reactor)),
+                    Answered::Tool(ticket, result) => {
+                        self.gateway.tool_done(ticket, result, sight(reactor));
+                    }
                     Answered::Page(ticket, page) => {
                         self.gateway.paged(ticket, page, sight(reactor));
                     }
@@ -188,6 +240,8 @@ impl House {
                 }
             }
             Do::Page(ticket, query) => self.page(ticket, *query, reactor.now()),
+            Do::File(wanted) => self.file(wanted, reactor),
+            Do::Tool(asked) => self.tool(asked, reactor),
             Do::Give(input) => reactor.give(input, self)?,
             Do::Ask(ticket, query) => reactor.ask(ticket, query)?,
             Do::Want(ticket, key, wanted) => {

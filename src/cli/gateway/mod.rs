@@ -2,6 +2,7 @@
 
 mod access;
 mod facts;
+mod files;
 mod house;
 mod pipe;
 mod sockets;
@@ -110,6 +111,7 @@ impl Site<'_> {
             state.write(0, vec![Change::Issuer(issuer.clone())])?;
         }
         house.keeps(state, answers);
+        house.serves(files::files(self.config, self.paths));
         let got = listen(reactor, at)?;
         let policy = access::policy(self.config, &bind, got.port());
         let mode = access.auth.mode();

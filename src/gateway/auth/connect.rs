@@ -30,15 +30,17 @@ pub struct Policy {
     pub origins: Origins,
     /// `gateway.nodes.pairing.autoApproveLocal`.
     pub auto_approve_local: bool,
+    /// The gateway listens on loopback alone: no other host names it (H31).
+    pub loopback_only: bool,
 }
 
 /// The gate: who may connect.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    auth: Auth,
+    pub(super) auth: Auth,
     issuer: Issuer,
-    policy: Policy,
-    lockout: Lockout,
+    pub(super) policy: Policy,
+    pub(super) lockout: Lockout,
     /// The paired devices; their methods are called here.
     pub devices: Devices,
 }

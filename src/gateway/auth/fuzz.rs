@@ -28,7 +28,7 @@ pub(super) fn gate(mode: &str, auto_approve_local: bool) -> Gate {
     let auth = Auth::new(mode, Some(&secret), Some(&secret), false);
     let Ok(auth) = auth else { panic!("{mode} is a mode") };
     let (issuer, _) = Issuer::current(None, &auth, &entropy(200));
-    let policy = Policy { origins: Origins::default(), auto_approve_local };
+    let policy = Policy { origins: Origins::default(), auto_approve_local, loopback_only: true };
     Gate::new(auth, issuer, policy, Devices::default())
 }
 

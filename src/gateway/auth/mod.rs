@@ -5,6 +5,7 @@ mod connect;
 mod devices;
 #[cfg(any(test, fuzzing, feature = "sim"))]
 pub mod fuzz;
+mod http;
 mod lockout;
 mod methods;
 mod origin;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use connect::{Admitted, Gate, Policy, Verdict};
 pub use devices::{About, Change, Device, Devices, Effects, Entropy, Event, Issuer, Token};
+pub use http::HttpRefusal;
 pub use methods::{Caller, Done};
 pub use origin::{Origins, Peer, is_forwarding};
 pub use proof::Challenge;

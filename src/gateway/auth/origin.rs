@@ -152,6 +152,21 @@ impl Origins {
         let allowed = (same_host && (self.host_fallback || near)) || (local && loopback(name));
         if allowed { Ok(()) } else { Err(OriginError::NotAllowed) }
     }
+
+    /// Whether the peer names a gateway that only this machine can reach by one of its names: no
+    /// host at all, loopback, an address, or the host of an allowed origin (H31).
+    pub(super) fn has_host(&self, peer: &Peer) -> bool {
+        let Some(host) = peer.host.as_deref().map(lower) else { return true };
+        let name = host_name(&host);
+        let listed = |allowed: &String| {
+            allowed.trim() == "*"
+                || Origin::parse(allowed).is_some_and(|origin| host_name(&origin.host) == name)
+        };
+        loopback(name)
+            || name.parse::<IpAddr>().is_ok()
+            || self.host_fallback
+            || self.allowed.iter().any(listed)
+    }
 }
 
 #[cfg(test)]

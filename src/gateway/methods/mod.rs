@@ -7,7 +7,7 @@ mod sessions;
 mod still;
 
 pub(super) use history::previewed;
-pub(super) use run::Message;
+pub(super) use run::{Message, images};
 pub(super) use sessions::changed_session;
 
 use super::frame::{Fault, Params};
@@ -60,6 +60,7 @@ impl Gateway {
             "sessions.delete" => self.delete(asker, params),
             "health" => self.health(asker),
             "status" => self.status(asker),
+            "tools.invoke" => self.invoke(asker, params),
             "audit.list" => self.audit_list(conn, &id, params, false),
             "audit.activity.list" => self.audit_list(conn, &id, params, true),
             method if method.starts_with("device.") => {
@@ -75,7 +76,7 @@ impl Gateway {
     }
 
     /// The conversation that a key means.
-    fn key(&self, params: &Params, name: &str) -> Result<Key, Fault> {
+    pub(super) fn key(&self, params: &Params, name: &str) -> Result<Key, Fault> {
         let text = params.text(name).unwrap_or("main");
         self.key_of(text, params.text("agentId")).map_err(|fault| match fault.details {
             None => Fault::invalid(format!("at /{name}: {}", fault.message)),
@@ -83,7 +84,7 @@ impl Gateway {
         })
     }
 
-    fn key_of(&self, text: &str, agent: Option<&str>) -> Result<Key, Fault> {
+    pub(super) fn key_of(&self, text: &str, agent: Option<&str>) -> Result<Key, Fault> {
         let served = &self.facts.agent;
         let of = agent.map_or_else(|| served.clone(), crate::base::key::agent_id);
         let key = SessionKey::parse_for(text, &of).map_err(|e| Fault::invalid(e.to_string()))?;

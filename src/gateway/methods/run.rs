@@ -286,7 +286,9 @@ impl Gateway {
             | Do::Page(..)
             | Do::Give(_)
             | Do::Ask(..)
-            | Do::Want(..) => {}
+            | Do::Want(..)
+            | Do::File(_)
+            | Do::Tool(_) => {}
         }
     }
 
@@ -338,7 +340,7 @@ fn cleaned(text: &str) -> Result<String, Fault> {
 }
 
 /// Pictures that come with a message. What is no picture is refused: nothing here could read it.
-fn images(params: &Params) -> Result<Vec<Block>, Fault> {
+pub(in crate::gateway) fn images(params: &Params) -> Result<Vec<Block>, Fault> {
     let Some(Value::Array(list)) = params.0.get("attachments") else { return Ok(vec![]) };
     let mut images = Vec::new();
     for (n, item) in list.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! The gateway alone: what comes in, what goes out.
 
+mod http;
 mod requests;
 
 use super::Sight;

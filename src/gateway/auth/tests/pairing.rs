@@ -132,7 +132,7 @@ fn silence_has_its_rules() {
     let auth = Auth::new("token", Some(&secret), None, false).unwrap();
     let (issuer, _) = Issuer::current(None, &auth, &entropy(1));
     let origins = Origins { allowed: vec!["http://127.0.0.1:18789".into()], host_fallback: false };
-    let policy = Policy { origins, auto_approve_local: true };
+    let policy = Policy { origins, auto_approve_local: true, loopback_only: true };
     let mut gate = Gate::new(auth, issuer, policy, Devices::default());
     admitted(&mut gate, &container, &page(3));
     let public = Peer { address: "192.0.2.7".parse().unwrap(), ..container };
@@ -244,7 +244,8 @@ fn a_person_approves() {
     let (issuer, is_new) = Issuer::current(Some(&former), &auth, &other);
     assert!(is_new && issuer.generation == 2);
     assert_eq!(Issuer::current(Some(&issuer), &auth, &entropy(1)), (issuer.clone(), false));
-    let policy = Policy { origins: Origins::default(), auto_approve_local: true };
+    let policy =
+        Policy { origins: Origins::default(), auto_approve_local: true, loopback_only: true };
     bed.gate = Gate::new(auth, issuer, policy, devices);
     let by = |token: &str, seed: u8| {
         let mut params = params("openclaw-tui", "ui", json!({"deviceToken": token}));
