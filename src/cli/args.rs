@@ -295,6 +295,17 @@ pub enum SessionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Go on from a conversation in another one; the first stays as it is
+    Fork {
+        /// Its key
+        key: String,
+        /// The key of the new one; else one is made
+        #[arg(long = "as", value_name = "KEY")]
+        new: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Begin a conversation anew: what was said stays stored and leaves the context
     Reset {
         /// Its key

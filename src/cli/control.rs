@@ -84,7 +84,8 @@ pub(super) fn gateway_status(as_json: bool) -> Done {
         }));
     }
     let text = format!(
-        "A gateway runs at ws://{at} (process {pid}), up {} s, {} conversations, {clients} clients.\n",
+        "A gateway runs at ws://{at} (process {pid}), up {} s: {} conversations, {clients} \
+         clients.\n",
         status["uptimeMs"].as_u64().unwrap_or(0) / 1_000,
         status["sessions"]["count"],
     );

@@ -8,6 +8,7 @@ mod config;
 mod control;
 mod course;
 mod export;
+mod fork;
 mod gateway;
 mod replay;
 mod runs;

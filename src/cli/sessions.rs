@@ -14,11 +14,22 @@ use std::path::Path;
 
 pub(super) fn run(args: &SessionsArgs) -> Done {
     let (paths, config) = super::config::loaded()?;
+    // Who writes goes through a gateway that runs (decisions 6).
+    let through = super::client::running(&paths).is_some();
     match &args.command {
         SessionsCommand::List { json, agent } => list(&paths.state, *json, agent.as_deref()),
         SessionsCommand::Show { key, json } => show(&paths.state, key, *json),
         SessionsCommand::Export { key, format, output } => {
             write_out(&paths.state, key, *format, output.as_deref())
+        }
+        SessionsCommand::Fork { key, new, json } => {
+            super::fork::fork(&config, &paths, key, new.as_deref(), *json)
+        }
+        SessionsCommand::Reset { key, reason, json } if through => {
+            super::fork::reset(&config, &paths, key, *reason, *json)
+        }
+        SessionsCommand::Delete { key, yes, json } if through => {
+            super::fork::delete(&config, &paths, key, *yes, *json)
         }
         SessionsCommand::Reset { key, reason, json } => {
             change::reset(&paths.state, &config, key, *reason, *json)

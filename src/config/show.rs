@@ -51,6 +51,14 @@ pub fn show(config: &Config) -> Value {
 
 fn network(network: &Network) -> Value {
     let hidden = |secret: &Option<Deferred>| secret.as_ref().map(|_| "[redacted]");
+    let mut auth = Map::new();
+    let mode = network.auth_mode.as_deref();
+    let secrets = [("token", hidden(&network.token)), ("password", hidden(&network.password))];
+    for (name, value) in [("mode", mode)].into_iter().chain(secrets) {
+        if let Some(value) = value {
+            auth.insert(name.to_owned(), value.into());
+        }
+    }
     let bind = match &network.bind {
         Bind::Loopback => "loopback",
         Bind::Lan => "lan",
@@ -58,12 +66,9 @@ fn network(network: &Network) -> Value {
     };
     let mut value = json!({
         "port": network.port, "bind": bind,
-        "auth": {
-            "mode": network.auth_mode, "token": hidden(&network.token),
-            "password": hidden(&network.password),
-        },
+        "auth": auth,
         "controlUi": {
-            "enabled": network.ui, "root": network.ui_root, "basePath": network.ui_base,
+            "enabled": network.ui, "basePath": network.ui_base,
             "allowedOrigins": network.origins,
             "dangerouslyAllowHostHeaderOriginFallback": network.host_origin,
         },
@@ -72,6 +77,9 @@ fn network(network: &Network) -> Value {
             "chatCompletions": { "enabled": network.chat_completions },
         }},
     });
+    if let Some(root) = &network.ui_root {
+        value["controlUi"]["root"] = root.as_str().into();
+    }
     if let Bind::Custom(address) = network.bind {
         value["customBindHost"] = address.to_string().into();
     }

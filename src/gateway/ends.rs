@@ -43,9 +43,10 @@ impl Gateway {
             Event::Deleted(key, result) => self.deleted(key, result),
             Event::Set(key, result) => {
                 let result = result.clone();
-                let Some((conn, id)) = self.change(key, Asked::Settings) else { return };
-                let answer = json!({"ok": true, "key": key});
-                self.respond(conn, &id, result.map(|()| answer).map_err(|why| refused(&why)));
+                for (conn, id) in self.change(key, Asked::Settings) {
+                    let answer = result.clone().map(|()| json!({"ok": true, "key": key}));
+                    self.respond(conn, &id, answer.map_err(|why| refused(&why)));
+                }
             }
             Event::Waiting(run, ms) => {
                 let data = json!({"phase": "queued", "waitedMs": ms});
@@ -294,17 +295,20 @@ impl Gateway {
 
     fn was_reset(&mut self, key: &Key, result: &Result<ResetReason, Arc<str>>) {
         let asked = self.change(key, Asked::Reset);
-        match (result, asked) {
-            (Ok(reason), asked) => {
+        match result {
+            Ok(reason) => {
                 let word = reason.word();
                 self.session_changed(key, json!({"reason": word, "hasActiveRun": false}));
-                if let Some((conn, id)) = asked {
+                for (conn, id) in asked {
                     let after = After::Entry { key: key.clone(), reason: word, told: true };
                     self.ask(conn, id, Query::Session(key.to_string()), after);
                 }
             }
-            (Err(why), Some((conn, id))) => self.respond(conn, &id, Err(refused(why))),
-            (Err(_), None) => {}
+            Err(why) => {
+                for (conn, id) in asked {
+                    self.respond(conn, &id, Err(refused(why)));
+                }
+            }
         }
     }
 
@@ -314,16 +318,31 @@ impl Gateway {
         if result.is_ok() {
             self.session_changed(key, json!({"reason": "delete"}));
         }
-        let Some((conn, id)) = asked else { return };
-        let answer = json!({"ok": true, "key": key, "deleted": true, "archived": []});
-        self.respond(conn, &id, result.clone().map(|()| answer).map_err(|why| refused(&why)));
+        for (conn, id) in asked {
+            let answer = json!({"ok": true, "key": key, "deleted": true, "archived": []});
+            let answer = result.clone().map(|()| answer);
+            self.respond(conn, &id, answer.map_err(|why| refused(&why)));
+        }
     }
 
-    /// Who asked for this change first.
-    fn change(&mut self, key: &Key, asked: Asked) -> Option<(Conn, String)> {
-        let at = self.changes.iter().position(|(k, _, _, a)| k == key && *a == asked)?;
-        let (_, conn, id, _) = self.changes.remove(at);
-        Some((conn, id))
+    /// Who asked for this change first, and those who asked for the same while it had not begun:
+    /// the sessions make it once for all of them.
+    fn change(&mut self, key: &Key, asked: Asked) -> Vec<(Conn, String)> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some((of, conn, id, what)) = self.changes.get(at) {
+            if of != key {
+                at += 1;
+                continue;
+            }
+            let more = *what == asked && (found.is_empty() || asked != Asked::Settings);
+            if !more {
+                break;
+            }
+            found.push((*conn, id.clone()));
+            self.changes.remove(at);
+        }
+        found
     }
 
     /// A message whose sender has gone is sent all the same, if it was promised.

@@ -62,7 +62,7 @@ pub struct Hall {
     kept: VecDeque<u64>,
     asked: u32,
     /// What the witness still waits for: how many answers to each of its requests.
-    owed: BTreeMap<String, u32>,
+    owed: BTreeMap<String, (u32, String)>,
     witness_seq: u64,
     /// Ends that were told, of each run.
     finals: BTreeMap<String, u32>,
@@ -192,7 +192,7 @@ impl Hall {
                 return;
             }
             let accepted = frame["payload"]["status"] == "accepted";
-            if let Some(owed) = self.owed.get_mut(id) {
+            if let Some((owed, _)) = self.owed.get_mut(id) {
                 *owed -= u32::from(!accepted);
                 if *owed == 0 {
                     self.owed.remove(id);
@@ -259,7 +259,7 @@ impl Hall {
         let text = json!({"type": "req", "id": id, "method": method, "params": params});
         let text = text.to_string();
         if conn == WITNESS {
-            self.owed.insert(id, 1);
+            self.owed.insert(id, (1, text.clone()));
             self.with(|gateway, sight| gateway.text(WITNESS, &text, sight));
         } else {
             let bytes = frame(0x81, [1, 2, 3, 4], text.as_bytes());

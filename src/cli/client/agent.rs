@@ -73,8 +73,8 @@ fn refuse(args: &AgentArgs) -> Result<(), Failed> {
         None => Ok(()),
         Some((_, flag)) => {
             let words = format!(
-                "{flag} needs a run in this process, and a gateway has the state directory: stop it \
-                 first (`stepclaw gateway stop`)"
+                "{flag} needs a run in this process, and a gateway has the state directory: stop \
+                 it first (`stepclaw gateway stop`)"
             );
             Err(Failed::new(USAGE, words))
         }

@@ -161,7 +161,7 @@ impl Socket {
         }
     }
 
-    /// A whole frame, if one is there: whether it is the last of its message, its kind, its payload.
+    /// A whole frame, if one is there: whether its message ends with it, its kind, its payload.
     fn take(&mut self) -> Result<Option<(bool, u8, Vec<u8>)>, SocketError> {
         let [first, second, ..] = self.bytes[..] else { return Ok(None) };
         let wide = |from: usize, to: usize| {
