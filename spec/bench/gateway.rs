@@ -126,7 +126,8 @@ fn at_rest(state: &Path) {
     std::thread::sleep(Duration::from_secs(20));
     let wakeups = site.wakeups() - before;
     println!(
-        "at rest, 100 stored sessions: {rss} KiB, {threads} threads, {wakeups} wake-ups in 20 s   bar: 6144 KiB, 0"
+        "at rest, 100 stored sessions: {rss} KiB, {threads} threads, {wakeups} wake-ups in 20 s   \
+         bar: 6144 KiB, 0"
     );
     let mut ws = Ws::connect(site.port, TOKEN);
     let cpu = site.cpu_ms();
@@ -176,8 +177,8 @@ fn load(state: &Path, synchronous: &str, sessions: usize, turns: usize) -> f64 {
                         "message": "say 5 words", "idempotencyKey": run});
                     ws.send("chat.send", params);
                 };
-                for n in 0..left.len() {
-                    send(&mut ws, n, left[n]);
+                for (n, turns) in left.iter().enumerate() {
+                    send(&mut ws, n, *turns);
                 }
                 let mut open = left.len();
                 let end = Instant::now() + Duration::from_secs(60);
@@ -244,7 +245,7 @@ fn main() {
     let (one, _) = wide(dir.path(), 1);
     let (many, events) = wide(dir.path(), 50);
     println!(
-        "5,000 deltas to 50 clients: {many} ms of our processor time, to one {one} ms: {:.1} times; \
+        "5,000 deltas to 50 clients: {many} ms of processor time, to one {one} ms: {:.1} times; \
          {events:.0} events each   bar: 2 times",
         many as f64 / one.max(1) as f64
     );

@@ -26,7 +26,7 @@ const shows = async (text, name) => {
   await keep(name);
 };
 const say = async (text) => {
-  const box = page.locator("textarea").first();
+  const box = page.locator("textarea:visible").first();
   await box.waitFor({ timeout: 20_000 });
   await box.fill(text);
   await box.press("Enter");

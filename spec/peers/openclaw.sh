@@ -12,7 +12,7 @@ failed=0
 skip() { echo "SKIPPED: $*" >&2; }
 check() { if eval "$2"; then echo "ok    $1"; else echo "FAILED $1"; failed=1; fi; }
 finish() {
-    tmux kill-session -t stepclaw-peer 2>/dev/null
+    tmux -L stepclaw-peer kill-server 2>/dev/null
     [ -n "${gateway:-}" ] && kill "$gateway" 2>/dev/null
     echo "screens: $work"
 }
@@ -54,27 +54,27 @@ check "agent with a tool turn" 'grep -q from-a-tool "$work/agent"'
 
 echo "== TUI"
 if command -v tmux >/dev/null; then
-    say() { tmux send-keys -t stepclaw-peer -l "$1"; sleep 0.4; tmux send-keys -t stepclaw-peer Enter; }
-    shot() { tmux capture-pane -p -t stepclaw-peer >"$work/tui-$1"; }
+    say() { tmux -L stepclaw-peer send-keys -t peer -l "$1"; sleep 0.4; tmux -L stepclaw-peer send-keys -t peer Enter; }
+    shot() { tmux -L stepclaw-peer capture-pane -p -t peer >"$work/tui-$1"; }
     until_screen() { for _ in $(seq 60); do shot "$1"; grep -q "$2" "$work/tui-$1" && return 0; sleep 0.5; done; return 1; }
-    tmux new-session -d -s stepclaw-peer -x 140 -y 45 "openclaw tui"
+    tmux -L stepclaw-peer new-session -d -s peer -x 140 -y 45 "openclaw tui"
     check "connects and shows the history" 'until_screen start from-a-tool'
     say "say 4 words"
     check "a turn" 'until_screen turn "one two three four"'
-    say "wait 30"; sleep 2; tmux send-keys -t stepclaw-peer Escape
+    say "wait 30"; sleep 2; tmux -L stepclaw-peer send-keys -t peer Escape
     check "stop with Esc" 'until_screen stop "aborted"'
     say "together: wait 3; run: echo steered"; sleep 1; say "say 3 words"
     check "a second message steers" 'until_screen steer "one two three"'
     say "/model"
     check "/model lists" 'until_screen model "offline/scripted"'
-    tmux send-keys -t stepclaw-peer Escape; sleep 0.5
+    tmux -L stepclaw-peer send-keys -t peer Escape; sleep 0.5
     say "/new"
     check "/new" 'until_screen new "session agent:main:tui-"'
     kill "$gateway"; wait "$gateway" 2>/dev/null; : >"$work/ready"; sleep 1; start
     check "comes back after a restart" 'until_screen back "reconnected"'
     say "say 2 words"
     check "a turn after it" 'until_screen after "one two"'
-    tmux kill-session -t stepclaw-peer
+    tmux -L stepclaw-peer kill-server
 else
     skip "the TUI: tmux is missing"
 fi

@@ -28,7 +28,7 @@ pub fn encode(bytes: &[u8]) -> String {
             c => c,
         })
         .collect();
-    while text.len() % 4 != 0 {
+    while !text.len().is_multiple_of(4) {
         text.push('=');
     }
     text

@@ -68,7 +68,7 @@ fn network(network: &Network) -> Value {
         "port": network.port, "bind": bind,
         "auth": auth,
         "controlUi": {
-            "enabled": network.ui, "basePath": network.ui_base,
+            "enabled": network.ui,
             "allowedOrigins": network.origins,
             "dangerouslyAllowHostHeaderOriginFallback": network.host_origin,
         },
@@ -77,6 +77,9 @@ fn network(network: &Network) -> Value {
             "chatCompletions": { "enabled": network.chat_completions },
         }},
     });
+    if !network.ui_base.is_empty() {
+        value["controlUi"]["basePath"] = network.ui_base.as_str().into();
+    }
     if let Some(root) = &network.ui_root {
         value["controlUi"]["root"] = root.as_str().into();
     }

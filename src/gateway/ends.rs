@@ -329,7 +329,8 @@ impl Gateway {
     /// the sessions make it once for all of them.
     fn change(&mut self, key: &Key, asked: Asked) -> Vec<(Conn, String)> {
         let mut found = Vec::new();
-        let mut at = 0;
+        let first = self.changes.iter().position(|(of, _, _, what)| of == key && *what == asked);
+        let Some(mut at) = first else { return found };
         while let Some((of, conn, id, what)) = self.changes.get(at) {
             if of != key {
                 at += 1;

@@ -80,7 +80,7 @@ fn cut_texts(message: &mut Value, most: usize) {
             && let Some((at, _)) = text.char_indices().nth(most)
         {
             text.truncate(at);
-            text.push_str("…");
+            text.push('…');
         }
     };
     match &mut message["content"] {

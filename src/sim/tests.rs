@@ -281,7 +281,7 @@ type Entry = fn(&[u8]);
 /// What fuzzers have found or should begin with, through the same entries.
 #[test]
 fn corpora_pass() {
-    let targets: [(&str, Entry); 10] = [
+    let targets: [(&str, Entry); 11] = [
         ("engine", |data| assert_eq!(run_bytes(data).failed, None)),
         ("stream", crate::model::fuzz::fuzz_stream),
         ("args", crate::tools::fuzz::fuzz_args),
@@ -289,6 +289,7 @@ fn corpora_pass() {
         ("edit", crate::tools::fuzz::fuzz_edit),
         ("config", crate::config::fuzz::fuzz_config),
         ("repair", crate::transcript::fuzz::fuzz_repair),
+        ("hall", super::hall::fuzz_hall),
         ("connect", crate::gateway::auth::fuzz::fuzz_connect),
         ("http", crate::gateway::wire::fuzz::fuzz_http),
         ("socket", crate::gateway::wire::fuzz::fuzz_socket),

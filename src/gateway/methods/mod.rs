@@ -68,9 +68,8 @@ impl Gateway {
             }
             _ => self.told_at_once(conn, method, params, sight),
         };
-        match said? {
-            Some(payload) => self.respond(conn, &id, Ok(payload)),
-            None => {}
+        if let Some(payload) = said? {
+            self.respond(conn, &id, Ok(payload));
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ fn number(whole: bool, range: Range, number: &serde_json::Number, bad: &mut impl
         return bad("must be integer");
     }
     // Every bound in the notation is a whole number from 0 up: a lower bound of 0 excludes signs.
-    let small = |bound: u64| number.as_u64().map_or(true, |n| n < bound) && float < bound as f64;
+    let small = |bound: u64| number.as_u64().is_none_or(|n| n < bound) && float < bound as f64;
     if small(range.least) && range.least > 0 {
         bad(&format!("must be >= {}", range.least));
     } else if range.least == 0 && whole && float < 0.0 {
