@@ -43,7 +43,7 @@ impl Gateway {
             Event::Deleted(key, result) => self.deleted(key, result),
             Event::Set(key, result) => {
                 let result = result.clone();
-                for (conn, id) in self.change(key, Asked::Settings) {
+                for (conn, id) in self.change(key, |asked| asked == Asked::Settings) {
                     let answer = result.clone().map(|()| json!({"ok": true, "key": key}));
                     self.respond(conn, &id, answer.map_err(|why| refused(&why)));
                 }
@@ -294,7 +294,11 @@ impl Gateway {
     }
 
     fn was_reset(&mut self, key: &Key, result: &Result<ResetReason, Arc<str>>) {
-        let asked = self.change(key, Asked::Reset);
+        let asked = self.change(key, |asked| match (asked, result) {
+            (Asked::Reset(asked), Ok(reason)) => asked == *reason,
+            (Asked::Reset(_), Err(_)) => true,
+            (Asked::Delete | Asked::Settings, _) => false,
+        });
         match result {
             Ok(reason) => {
                 let word = reason.word();
@@ -313,7 +317,7 @@ impl Gateway {
     }
 
     fn deleted(&mut self, key: &Key, result: &Result<(), Arc<str>>) {
-        let asked = self.change(key, Asked::Delete);
+        let asked = self.change(key, |asked| asked == Asked::Delete);
         self.ids.remove(key);
         if result.is_ok() {
             self.session_changed(key, json!({"reason": "delete"}));
@@ -327,10 +331,11 @@ impl Gateway {
 
     /// Who asked for this change first, and those who asked for the same while it had not begun:
     /// the sessions make it once for all of them.
-    fn change(&mut self, key: &Key, asked: Asked) -> Vec<(Conn, String)> {
+    fn change(&mut self, key: &Key, fits: impl Fn(Asked) -> bool) -> Vec<(Conn, String)> {
         let mut found = Vec::new();
-        let first = self.changes.iter().position(|(of, _, _, what)| of == key && *what == asked);
+        let first = self.changes.iter().position(|(of, _, _, what)| of == key && fits(*what));
         let Some(mut at) = first else { return found };
+        let asked = self.changes[at].3;
         while let Some((of, conn, id, what)) = self.changes.get(at) {
             if of != key {
                 at += 1;

@@ -1,6 +1,7 @@
 //! What requests wait for.
 
 use super::methods::Message;
+use crate::engine::reset::ResetReason;
 use crate::engine::sessions::Key;
 use serde_json::{Map, Value};
 
@@ -22,7 +23,7 @@ pub(super) enum Want {
 /// What a request for a session waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Asked {
-    Reset,
+    Reset(ResetReason),
     Delete,
     Settings,
 }

@@ -137,8 +137,8 @@ impl Reader {
     }
 }
 
-pub(super) const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, created_at, \
-                       updated_at, entry_count, started_at, interaction_at, interrupted, \
+pub(super) const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, \
+                       created_at, updated_at, entry_count, started_at, interaction_at, interrupted, \
                        queue_settings, parent_key, meta, leaf FROM sessions";
 
 pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {
@@ -183,8 +183,8 @@ fn sessions(db: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     db.prepare(&sql)?.query_map([], session_row)?.collect()
 }
 
-pub(super) const RUN: &str = "SELECT run_id, session_key, runs.session_id, accepted_at, claimed_at, ended_at, \
-                   termination, into_run, phases, turn, request FROM runs \
+pub(super) const RUN: &str = "SELECT run_id, session_key, runs.session_id, accepted_at, \
+                   claimed_at, ended_at, termination, into_run, phases, turn, request FROM runs \
                    LEFT JOIN sessions ON sessions.session_id = runs.session_id \
                    AND session_key NOT LIKE 'deleted:%'";
 

@@ -158,7 +158,7 @@ impl Gateway {
                 match then {
                     Some(then) => then.to_owned(),
                     None => {
-                        self.changes.push((key, conn, id, Asked::Reset));
+                        self.changes.push((key, conn, id, Asked::Reset(reason)));
                         return Ok(());
                     }
                 }

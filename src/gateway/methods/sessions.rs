@@ -297,7 +297,7 @@ impl Gateway {
         {
             return Err(changed_session());
         }
-        self.changes.push((Arc::clone(&key), conn, id, Asked::Reset));
+        self.changes.push((Arc::clone(&key), conn, id, Asked::Reset(reason)));
         self.out.push(Do::Give(Input::Reset(key, reason)));
         Ok(None)
     }
