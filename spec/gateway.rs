@@ -329,7 +329,7 @@ fn bad_frames() {
     client.request("h", "health", json!({}));
     assert_eq!(client.answer("h")["payload"]["runs"], 0);
     let network = home.run(&["gateway"]);
-    assert_eq!(network.status, Some(2));
+    assert_eq!(network.status, Some(75));
     assert_eq!(client.close(), Some(0));
 }
 

@@ -168,11 +168,12 @@ fn load(state: &Path, synchronous: &str, sessions: usize, turns: usize) -> f64 {
     let begin = Instant::now();
     let clients: Vec<_> = (0..4)
         .map(|client| {
+            let mode = synchronous.to_owned();
             std::thread::spawn(move || {
                 let mut ws = Ws::connect(port, TOKEN);
                 let mut left = vec![turns; sessions / 4];
                 let send = |ws: &mut Ws, n: usize, left: usize| {
-                    let run = format!("{client}-{n}-{left}");
+                    let run = format!("{client}-{n}-{left}-{mode}");
                     let params = json!({"sessionKey": format!("l{client}-{n}"),
                         "message": "say 5 words", "idempotencyKey": run});
                     ws.send("chat.send", params);

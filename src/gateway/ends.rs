@@ -116,7 +116,8 @@ impl Gateway {
             None => json!({"runId": run, "status": "in_flight"}),
             Some(_) => {
                 let stored = self.answers.iter().find(|(of, _)| of == run);
-                stored.map_or_else(|| result(run, outcome), |(_, answer)| answer.clone())
+                let stored = stored.and_then(|(_, answer)| serde_json::from_str(answer).ok());
+                stored.unwrap_or_else(|| result(run, outcome))
             }
         };
         let wants = self.wants.remove(run).unwrap_or_default();
@@ -214,7 +215,7 @@ impl Gateway {
         if self.answers.len() >= ANSWERS_MAX {
             self.answers.pop_front();
         }
-        self.answers.push_back((run.clone(), payload.clone()));
+        self.answers.push_back((run.clone(), payload.to_string().into()));
         let text: Vec<&str> = payloads.iter().map(|p| p.text.as_str()).collect();
         let text = (into.is_none() && !text.is_empty()).then(|| text.join("\n\n"));
         let seq = live.map_or(0, |live| {

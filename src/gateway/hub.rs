@@ -104,7 +104,7 @@ pub struct Gateway {
     pub(super) live: BTreeMap<RunId, Live>,
     /// Answers of runs that have ended, the oldest first: the records know their outcome for ever,
     /// their words for a while.
-    pub(super) answers: VecDeque<(RunId, Value)>,
+    pub(super) answers: VecDeque<(RunId, Box<str>)>,
     /// Ids of sessions, as far as they are known.
     pub(super) ids: BTreeMap<Key, String>,
     pub(super) presence_version: u64,

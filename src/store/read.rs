@@ -138,7 +138,8 @@ impl Reader {
 }
 
 pub(super) const SESSION: &str = "SELECT session_key, session_id, revision, active_run, cwd, \
-                       created_at, updated_at, entry_count, started_at, interaction_at, interrupted, \
+                       created_at, updated_at, \
+                       entry_count, started_at, interaction_at, interrupted, \
                        queue_settings, parent_key, meta, leaf FROM sessions";
 
 pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<SessionRow> {

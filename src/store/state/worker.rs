@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most writes and readings that wait; then who asks waits too.
 const JOBS_MAX: usize = 256;
@@ -18,6 +18,8 @@ const JOBS_MAX: usize = 256;
 const ROWS_WAITING_MAX: usize = 4_096;
 /// Most audit rows of one transaction: not more than one transaction can drop.
 const ROWS_TOGETHER_MAX: usize = 512;
+/// How long rows wait for others.
+const GATHER: Duration = Duration::from_millis(150);
 /// How long the thread stays without work.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -132,7 +134,9 @@ impl State {
         }
         queue.audit.push_back(row);
         queue.now = now;
-        if self.wake(&mut queue).is_err() {
+        // The writer waits for more anyway: it is woken for the first one, and for a full lot.
+        let woken = queue.audit.len() > 1 && !queue.audit.len().is_multiple_of(ROWS_TOGETHER_MAX);
+        if !woken && self.wake(&mut queue).is_err() {
             queue.dropped += queue.audit.len() as u64;
             queue.audit.clear();
         }
@@ -216,6 +220,7 @@ fn work(shared: &Shared, mut held: Held) {
                 break;
             }
         }
+        queue = gathered(shared, queue);
         let jobs: Vec<Job> = queue.jobs.drain(..).collect();
         let together = queue.audit.len().min(ROWS_TOGETHER_MAX);
         let rows: Vec<Row> = queue.audit.drain(..together).collect();
@@ -228,6 +233,20 @@ fn work(shared: &Shared, mut held: Held) {
         drop(queue);
         shared.room.notify_all();
         do_jobs(shared, &mut held, jobs, (rows, now));
+    }
+}
+
+/// Rows alone wait a moment for others: one transaction holds them all.
+fn gathered<'q>(shared: &'q Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+    let until = Instant::now() + GATHER;
+    loop {
+        let alone = queue.jobs.is_empty() && !queue.audit.is_empty() && !queue.ending;
+        let left = until.saturating_duration_since(Instant::now());
+        if !alone || left.is_zero() || queue.audit.len() >= ROWS_TOGETHER_MAX {
+            return queue;
+        }
+        let waited = shared.work.wait_timeout(queue, left);
+        queue = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 

@@ -2,20 +2,23 @@
 //! sessions behind it, and friends that answer when they please. Whatever happens, a run has one
 //! end, a request its answers, and a connection its numbers in order (invariants 4, 5, 9, 14).
 
+mod peer;
+
 use super::Choice;
 use crate::base::limits::REQUESTS_MAX;
-use crate::base::{Millis, RunId, SessionId};
+use crate::base::{Millis, RunId};
 use crate::config::Secret;
 use crate::engine::sessions::{
-    Act, Admission, Event, Facts as Seen, Input, Key, Options, Outcome, Sessions, Waits,
+    Act, Admission, Event, Facts as Seen, Input, Key, Options, Sessions, Waits,
 };
 use crate::engine::turns::Group;
 use crate::engine::{Event as RunEvent, Termination, Who};
 use crate::gateway::auth::{Auth, Devices, Entropy, Gate, Issuer, Origins, Policy};
 use crate::gateway::wire::fuzz::{frame, heading};
 use crate::gateway::{Conn, Do, Facts, Gateway, Sight, Ways};
-use crate::records::{Found, Listed, Page, Query, SessionRow};
+use crate::records::Query;
 use crate::transcript::Delta;
+use peer::{Peer, answer, outcome};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,14 +38,6 @@ pub enum Plant {
     SkipNumber,
     /// An answer is lost.
     LoseAnswer,
-}
-
-/// A socket, as its client sees it.
-#[derive(Debug, Default)]
-struct Peer {
-    bytes: Vec<u8>,
-    upgraded: bool,
-    seq: u64,
 }
 
 /// The hall.
@@ -492,96 +487,6 @@ impl Hall {
         assert_eq!(self.gateway.waiting(), 0, "14: somebody is waited for who is not there");
         let (ends, told) = (self.ended.keys(), self.finals.keys());
         assert!(ends.eq(told), "4: ends and what was told of them");
-    }
-}
-
-impl Peer {
-    /// Takes bytes: the head of the upgrade, then frames whose events count up.
-    fn take(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        if !self.upgraded {
-            let Some(at) = self.bytes.windows(4).position(|w| w == b"\r\n\r\n") else { return };
-            self.bytes.drain(..at + 4);
-            self.upgraded = true;
-        }
-        while let Some((head, length)) = self.length() {
-            if self.bytes.len() < head + length {
-                return;
-            }
-            let opcode = self.bytes[0] & 15;
-            let text = String::from_utf8_lossy(&self.bytes[head..head + length]).into_owned();
-            self.bytes.drain(..head + length);
-            let frame: Value = match opcode {
-                1 => serde_json::from_str(&text).unwrap_or_default(),
-                _ => continue,
-            };
-            if let Some(seq) = frame["seq"].as_u64() {
-                assert_eq!(seq, self.seq + 1, "9: the numbers of a connection: {text}");
-                self.seq = seq;
-            }
-        }
-    }
-
-    fn length(&self) -> Option<(usize, usize)> {
-        let second = usize::from(*self.bytes.get(1)?);
-        match second {
-            126 => {
-                let b = self.bytes.get(2..4)?;
-                Some((4, usize::from(b[0]) << 8 | usize::from(b[1])))
-            }
-            127 => {
-                let b = self.bytes.get(2..10)?;
-                Some((10, b.iter().fold(0, |n, byte| n << 8 | usize::from(*byte))))
-            }
-            n => Some((2, n)),
-        }
-    }
-}
-
-fn outcome(end: Option<&Termination>) -> Outcome {
-    Outcome {
-        accepted_at: Millis(1),
-        started_at: None,
-        ended_at: end.map(|_| Millis(2)),
-        termination: end.cloned(),
-        into: None,
-    }
-}
-
-fn answer(query: &Query, there: bool) -> Found {
-    let one = |key: &str| Listed { row: row(key), last: None, title: None, latest: None };
-    match query {
-        Query::List(_) => Found::List(vec![one("agent:main:main")], 1),
-        Query::Session(key) => Found::Session(there.then(|| Box::new(one(key)))),
-        Query::History { key, .. } => Found::History(Box::new(Page {
-            session: there.then(|| one(key)),
-            entries: vec![],
-            total: 0,
-            waiting: vec![],
-        })),
-        Query::Entry { .. } => Found::Entry(None),
-        Query::Preview { .. } => Found::Preview(vec![]),
-        Query::KeyOf(_) | Query::Labelled(_) => Found::Keys(vec![]),
-    }
-}
-
-fn row(key: &str) -> SessionRow {
-    SessionRow {
-        key: key.to_owned(),
-        session_id: SessionId::new("s"),
-        revision: 0,
-        active_run: None,
-        cwd: String::new(),
-        created_at: Millis(1),
-        updated_at: Millis(1),
-        entries: 0,
-        leaf: None,
-        started_at: Millis(1),
-        interaction_at: Millis(1),
-        interrupted: false,
-        queue_settings: None,
-        parent_key: None,
-        meta: None,
     }
 }
 
