@@ -176,7 +176,10 @@ fn serve(reactor: &mut Reactor, house: &mut House, network: bool) -> Result<u8, 
     let (mut open, mut signals) = (true, 0u32);
     loop {
         house.flush();
-        let idle = reactor.sessions().unfinished() == 0 && house.gateway.waiting() == 0;
+        // What a former process left torn is made whole first.
+        let sessions = reactor.sessions();
+        let idle = sessions.unfinished() == 0 && sessions.is_settled();
+        let idle = idle && house.gateway.waiting() == 0;
         if (house.drained && !network) || (!open && idle) {
             return Ok(OK);
         }

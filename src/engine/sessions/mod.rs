@@ -354,6 +354,13 @@ impl Sessions {
         self.runs.len()
     }
 
+    /// Whether nothing was asked for that has not been answered: a session that a former process
+    /// left torn is being made whole until then.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.asked.is_empty()
+    }
+
     /// Whether a run is here that has not ended.
     #[must_use]
     pub fn is_live(&self, run: &RunId) -> bool {

@@ -2,6 +2,7 @@
 
 mod http;
 mod requests;
+mod slow;
 
 use super::Sight;
 use crate::base::{Millis, SessionId};

@@ -177,6 +177,20 @@ fn a_start_goes_on_in_the_order_of_acceptance() {
     assert_eq!(bed.raw(boot(vec![], vec![])).refused, Some(Refusal::Booted));
 }
 
+/// O15: a session that was cut off is not settled before it is open; nobody may leave until then.
+#[test]
+fn what_is_torn_is_not_settled() {
+    let mut bed = Bed::new();
+    let step = bed.raw(boot(vec![], vec![candidate("a", 0)]));
+    assert_eq!((bed.machine.unfinished(), bed.machine.is_settled()), (0, false));
+    let open = step.act.iter().find_map(|act| match act {
+        Act::Open(op, _) => Some(*op),
+        _ => None,
+    });
+    bed.feed(Input::Opened(open.unwrap()));
+    assert!(bed.machine.is_settled());
+}
+
 /// O16, B032: an interrupted run is taken up after a while, a few times, and then given up.
 #[test]
 fn resuming_is_bounded() {
