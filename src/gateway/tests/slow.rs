@@ -115,7 +115,8 @@ fn pieces_are_paced() {
 #[test]
 fn b187_b188_who_does_not_read() {
     let mut hall = Hall::new();
-    (hall.connect(1), hall.connect(2));
+    hall.connect(1);
+    hall.connect(2);
     let mut seen: Vec<u64> = Vec::new();
     let text = "words ".repeat(60_000);
     for _ in 0..80 {
