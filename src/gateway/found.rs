@@ -12,6 +12,9 @@ use crate::records::{Found, Listed, Query, Wanted};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// Characters of one text where a request cannot say (Y14).
+const TEXT_CHARS: usize = 8_000;
+
 impl Gateway {
     /// The store has answered a question.
     pub fn found(&mut self, ticket: u64, found: Result<Found, String>, sight: Sight<'_>) {
@@ -51,7 +54,7 @@ impl Gateway {
             }
             (After::History(wanted), Found::History(page)) => self.page(&wanted, &page, sessions),
             (After::Messages, Found::History(page)) => {
-                let all = page.entries.iter().filter_map(|e| rows::of_stored(e, usize::MAX));
+                let all = page.entries.iter().filter_map(|e| rows::of_stored(e, TEXT_CHARS));
                 json!({ "messages": all.collect::<Vec<Value>>() })
             }
             (After::Message { most_chars }, Found::Entry(entry)) => {

@@ -1,6 +1,6 @@
 //! `connect`, from the verdict to the hello (protocol 3).
 
-use super::auth::{Challenge, Effects, Entropy, Gate, Peer, Refused, Verdict};
+use super::auth::{Challenge, Effects, Entropy, Gate, Peer, Refused, Scope, Scopes, Verdict};
 use super::frame::Request;
 use super::hub::{Audience, Client, Gateway, Sight, TICK_MS};
 use super::lines::{BUFFERED_BYTES_MAX, Stage};
@@ -49,7 +49,7 @@ impl Gateway {
                 let scopes = admitted.caller.scopes;
                 let client = client_of(&request.params, peer, &admitted.caller, now);
                 let auth = admitted.auth();
-                let hello = self.hello(conn, auth, scopes.covers(super::auth::Scope::Admin));
+                let hello = self.hello(conn, auth, scopes);
                 let kept = Kept::Hello(conn, request.id.clone(), hello, Box::new(client));
                 self.after_storing(effects, kept);
             }
@@ -83,10 +83,15 @@ impl Gateway {
         }
     }
 
-    fn hello(&self, conn: Conn, auth: Value, admin: bool) -> Value {
+    fn hello(&self, conn: Conn, auth: Value, scopes: Scopes) -> Value {
         let facts = &self.facts;
+        // Who may not read is not told who else is here.
+        let presence = match scopes.covers(Scope::Read) {
+            true => self.presence(),
+            false => json!([]),
+        };
         let mut snapshot = json!({
-            "presence": self.presence(),
+            "presence": presence,
             "health": {"ok": true, "ts": self.now, "defaultAgentId": facts.agent,
                 "agents": [], "channels": {}, "channelOrder": [], "channelLabels": {},
                 "sessions": {"path": facts.database, "count": 0, "recent": []}},
@@ -97,7 +102,7 @@ impl Gateway {
                 "mainSessionKey": facts.main_key(), "scope": "per-sender",
             },
         });
-        if admin {
+        if scopes.covers(Scope::Admin) {
             snapshot["configPath"] = facts.config.path.as_str().into();
             snapshot["stateDir"] = facts.state_dir.as_str().into();
             snapshot["authMode"] = facts.auth_mode.into();

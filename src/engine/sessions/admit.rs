@@ -1,7 +1,7 @@
 //! Admission: what is accepted, and where it goes (semantics 6.1, 7.3).
 
 use super::{Act, Admission, Arrival, Asked, Event, Facts, Live, Out, Outcome, Pending, Phase};
-use super::{Doing, Drain, Input, Key, Refusal, Sessions, Stage, Waits, Why, dropped};
+use super::{Doing, Drain, Key, Refusal, Sessions, Stage, Waits, Why, dropped};
 use crate::base::limits::RUNS_MAX;
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::ends::PolicyRule;
@@ -329,12 +329,6 @@ impl Sessions {
         let stage = Stage::Waiting;
         let live = Live { key, request, msg, accepted_at, started_at: None, waits, stage };
         self.runs.insert(run, live);
-    }
-
-    /// An input for the machine that says a message was stored before (tests and the simulator).
-    #[must_use]
-    pub fn known(op: OpId, outcome: Outcome) -> Input {
-        Input::Admitted(op, Admission::Known(outcome))
     }
 }
 
