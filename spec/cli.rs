@@ -292,3 +292,29 @@ fn a_detached_run_is_in_memory_alone() {
     let late = home.run(&["agent", "--detached", "-m", "wait 20", "--timeout", "1"]);
     assert_eq!(late.status, Some(124), "{late:?}");
 }
+
+/// F10, F14: a conversation is compacted on demand; without a summary this is said.
+#[test]
+fn a_conversation_is_compacted_on_demand() {
+    let home = Home::new();
+    home.config("{agents: {defaults: {compaction: {keepRecentTokens: 50}}}}");
+    let short = home.run(&["agent", "-m", "/compact"]);
+    assert_eq!(short.status, Some(0), "{}", short.err);
+    assert!(short.err.contains("not compacted"), "{}", short.err);
+    for _ in 0..3 {
+        home.say("say 100 words");
+    }
+    let failed = home.run(&["agent", "-m", "/compact fail"]);
+    assert!(failed.err.contains("removed WITHOUT a summary"), "{}", failed.err);
+    for _ in 0..3 {
+        home.say("say 100 words");
+    }
+    let done = home.run(&["agent", "-m", "/compact mind the ports"]);
+    assert_eq!(done.status, Some(0), "{}", done.err);
+    assert!(done.err.contains("earlier messages were summed up"), "{}", done.err);
+    let shown = home.run(&["sessions", "show", "main"]);
+    assert!(shown.out.contains("removed without a summary"), "{}", shown.out);
+    assert!(shown.out.contains("## Goal"), "{}", shown.out);
+    assert!(!shown.out.contains("/compact"), "the command is not for the model: {}", shown.out);
+    assert_eq!(home.say("say 2 words").split_whitespace().count(), 2);
+}

@@ -320,3 +320,54 @@ fn b039_stopped_in_the_answer() {
         assert_eq!(home.say("y"), "fine\n");
     }
 }
+
+/// F14, F16: a request that is too large is made again, shorter; the history is not touched.
+#[test]
+fn an_overflow_is_compacted_and_asked_again() {
+    let home = Home::new();
+    let requests = serve(&home, |number, stream| match number {
+        2 => {
+            let body =
+                "{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}";
+            let length = body.len();
+            let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json";
+            let text = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+            let _ = stream.write_all(text.as_bytes());
+        }
+        3 => whole(stream, "The port is 8080."),
+        _ => whole(stream, "fine"),
+    });
+    assert_eq!(home.say(&format!("first {}", "word".repeat(5_000))), "fine\n");
+    assert_eq!(home.say(&format!("second {}", "word".repeat(5_000))), "fine\n");
+    let third = home.run(&["agent", "-m", "third"]);
+    assert_eq!((third.status, &*third.out), (Some(0), "fine\n"), "{}", third.err);
+    assert!(third.err.contains("2 earlier messages were summed up"), "{}", third.err);
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 5);
+    let asked = requests[3]["messages"].to_string();
+    assert!(asked.contains("[User]: first") && !asked.contains("second"), "what goes is asked of");
+    assert!(requests[3].get("tools").is_none_or(|tools| tools == &json!([])));
+    let messages = requests[4]["messages"].as_array().unwrap();
+    let text = |at: usize| messages[at]["content"].as_str().unwrap_or_default();
+    assert!(text(1).contains("<summary>\nThe port is 8080.\n</summary>"), "{}", text(1));
+    assert!(text(2).starts_with("second") && text(4) == "third", "{messages:?}");
+    let shown = home.run(&["sessions", "show", "main"]);
+    assert!(shown.out.contains("first word") && shown.out.contains("8080"), "{}", shown.out);
+}
+
+/// F8, F15: what cannot be made shorter ends the run, with words that help; nothing loops (B067).
+#[test]
+fn b067_an_overflow_that_stays_is_told() {
+    let home = Home::new();
+    let requests = serve(&home, |_, stream| {
+        let body = "{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}";
+        let length = body.len();
+        let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json";
+        let text = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+        let _ = stream.write_all(text.as_bytes());
+    });
+    let run = home.run(&["agent", "-m", "first"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("Begin anew with /new"), "{}", run.err);
+    assert_eq!(requests.lock().unwrap().len(), 1);
+}

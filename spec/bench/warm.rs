@@ -85,6 +85,7 @@ fn turns(count: usize) -> f64 {
     let database = agent_db(state.path(), "main");
     fill(&database, count);
     let outfit = Outfit {
+        compaction: None,
         database,
         synchronous: Synchronous::Normal,
         cwd: state.path().to_owned(),

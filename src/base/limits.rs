@@ -147,3 +147,8 @@ pub const ANSWERS_MAX: usize = 1_000;
 pub const DRAIN_MS: u64 = 300_000;
 /// Longest frame, bytes.
 pub const FRAME_BYTES_MAX: usize = 25 * 1024 * 1024;
+
+/// How long a summary is waited for, ms.
+pub const SUMMARY_MS_MAX: u64 = 180_000;
+/// How often one request is made again after the history was compacted because of it.
+pub const OVERFLOWS_MAX: u8 = 3;

@@ -316,6 +316,7 @@ fn every_hook_point_is_asked() {
         prepare_continuation: true,
         transform_context: true,
         prepare_next_turn: true,
+        compaction: false,
         should_stop: true,
         before_batch: true,
         before_call: true,

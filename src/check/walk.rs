@@ -15,9 +15,9 @@ use crate::engine::io::Limits;
 use crate::engine::run::{Core, Last, Mark};
 use crate::engine::steer::Queues;
 use crate::engine::{
-    Act, Assembled, Cause, Drain, Entry, Event, Fault, FenceRefusal, Hooks, Input, Ledger, Outcome,
-    Phase, QueueKind, Record, Run, Setup, Step, Submit, Termination, Verdict, batch,
-    loops::History, reply, step,
+    Act, Assembled, Cause, Compacted, Drain, Entry, Event, Fault, FenceRefusal, Hooks, Input,
+    Ledger, Outcome, Phase, QueueKind, Record, Run, Setup, Step, Submit, Termination, Verdict,
+    batch, loops::History, reply, step,
 };
 use crate::sim::bodies::{self, CallShape, calls};
 use crate::transcript::{Block, RejectKind, ReplyBody, StopReason, ToolOutput};
@@ -69,6 +69,7 @@ fn everything() -> Hooks {
         before_call: true,
         after_call: true,
         after_outcome: true,
+        compaction: false,
     }
 }
 
@@ -105,6 +106,10 @@ fn shape(run: &Run, now: Millis) -> Run {
     match &mut run.phase {
         Phase::Idle | Phase::Ended(_) => {}
         Phase::Claiming(op) | Phase::Assembling(op) | Phase::Hooking(op, _) => *op = OpId(0),
+        Phase::Compacting(of) => {
+            of.op = OpId(0);
+            of.due = of.due.map(|_| Millis(0));
+        }
         Phase::Calling(state) => *state = reply_shape(*state, now),
         Phase::Waiting { due, .. } => *due = Millis(0),
         Phase::Working(batch) => {
@@ -198,6 +203,7 @@ fn answers(plan: &Plan, run: &Run, op: OpId) -> Vec<Input> {
     match run.phase {
         Phase::Calling(_) => all.extend(models(plan, op)),
         Phase::Working(_) => all.extend(tools(op)),
+        Phase::Compacting(_) => all.extend(compactions(op)),
         Phase::Idle
         | Phase::Claiming(_)
         | Phase::Assembling(_)
@@ -223,8 +229,21 @@ fn models(plan: &Plan, op: OpId) -> Vec<Input> {
         failed(FailKind::Empty),
         failed(FailKind::Auth),
     ];
+    if plan.setup.hooks.compaction {
+        all.push(failed(FailKind::ContextOverflow));
+    }
     all.extend(plan.bodies.iter().map(|body| bodies::finish(op, Arc::clone(body))));
     all
+}
+
+/// What a worker says of a history.
+fn compactions(op: OpId) -> Vec<Input> {
+    let all = [
+        Compacted::Done(bodies::compaction()),
+        Compacted::Nothing("x".into()),
+        Compacted::Failed("x".into()),
+    ];
+    all.into_iter().map(|what| Input::Compacted(op, what)).collect()
 }
 
 fn tools(op: OpId) -> Vec<Input> {
@@ -253,6 +272,9 @@ fn inputs(plan: &Plan, run: &Run, now: Millis) -> Vec<(Input, Millis)> {
     all.push(submit(Entry::Prompt, &[1]));
     all.push(submit(Entry::Continue, &[]));
     all.push(submit(Entry::Prompt, &[]));
+    if plan.setup.hooks.compaction {
+        all.push(submit(Entry::Compact, &[1]));
+    }
     for op in run.open_ops() {
         all.extend(answers(plan, run, op));
     }
@@ -288,6 +310,7 @@ fn quotes(input: &Input) -> Option<OpId> {
         | Input::Assembled(op, _)
         | Input::AssemblyFailed(op)
         | Input::Hooked(op, _)
+        | Input::Compacted(op, _)
         | Input::Reply(op, _)
         | Input::Call(op, _) => Some(*op),
         Input::Submit(_)
@@ -434,8 +457,12 @@ fn judge(before: &Run, stepped: &Step, tick: Option<Millis>) {
     let open = state.open_ops();
     for act in act {
         match act {
-            Act::CancelModel(_) | Act::CancelTool(_) => {}
+            Act::CancelModel(_)
+            | Act::CancelTool(_)
+            | Act::CancelCompact(_)
+            | Act::CutSummary(_) => {}
             Act::Assemble(op)
+            | Act::Compact(op, _)
             | Act::AskHook(op, _)
             | Act::CallModel(op)
             | Act::AskBatch(op)
@@ -550,4 +577,26 @@ fn every_shape_with_all_hooks() {
     let rules = walk.terminations();
     let stops = rules.iter().filter(|t| matches!(t, Termination::PolicyStop { .. })).count();
     assert_eq!(stops, 2, "both rules end a run: {rules:?}");
+}
+
+/// Every shape of a run whose history is compacted: before a request, after the run, because of an
+/// overflow, on demand.
+#[test]
+fn every_shape_with_compaction() {
+    let bodies = vec![bodies::text("fine"), calls(&shapes(&[(false, false), (false, false)]))];
+    let hooks = Hooks { compaction: true, ..Hooks::default() };
+    let mut walk = Walk::new(Plan { setup: setup(hooks), bodies, steers: 2 });
+    walk.run();
+    walk.ends();
+    let (shapes, edges) = walk.report("with compaction");
+    assert!(shapes > 1_000 && edges > 10_000, "{shapes} shapes, {edges} edges: it fell short");
+    let ends = walk.terminations();
+    for end in [
+        Termination::Completed { cut: false },
+        Termination::Aborted { cause: Cause::User },
+        Termination::ProviderError { fail: FailKind::ContextOverflow },
+        Termination::Failed { fault: Fault::Assembly },
+    ] {
+        assert!(ends.contains(&end), "{end:?} was not reached");
+    }
 }

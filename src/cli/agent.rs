@@ -12,7 +12,7 @@ use crate::engine::lanes::Caps;
 use crate::engine::sessions::{Key, Options};
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
-use crate::reactor::{Outfit, Plan, Reactor, ReactorError, journal::Journal};
+use crate::reactor::{Compaction, Outfit, Plan, Reactor, ReactorError, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
 use std::collections::BTreeSet;
@@ -215,6 +215,7 @@ fn setup(args: &AgentArgs, config: &Config, model: &Resolved) -> Setup {
 /// Options of every run, by config and model.
 pub(super) fn setup_of(config: &Config, model: &Resolved) -> Setup {
     let mut setup = Setup { loops_off: !config.tools.loop_detection, ..Setup::default() };
+    setup.hooks.compaction = config.agent.compaction.enabled;
     if model.self_hosted() {
         setup.limits.first_event_ms = SELF_HOSTED_MS;
         setup.limits.idle_ms = SELF_HOSTED_MS;
@@ -258,6 +259,11 @@ pub(super) fn outfit(
         workspace_only_patch: config.tools.apply_patch_workspace_only,
         specs: Arc::new(specs),
         system,
+        compaction: config.agent.compaction.enabled.then_some(Compaction {
+            reserve: config.agent.compaction.reserve_tokens,
+            keep: config.agent.compaction.keep_recent_tokens,
+            mid_turn: config.agent.compaction.mid_turn,
+        }),
         journal,
     }
 }

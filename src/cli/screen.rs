@@ -372,6 +372,8 @@ impl Observer for Screen {
                 );
                 self.say(&text);
             }
+            Event::CompactionStart(why) => self.say(super::words::compaction(*why)),
+            Event::CompactionEnd(end) => self.say(&super::words::compacted(end)),
             Event::AbortSlow => self.say("what was aborted is still running; waiting for it"),
             Event::Accepted
             | Event::AgentStart

@@ -4,7 +4,7 @@ use super::screen::Screen;
 use crate::base::{RunId, id};
 use crate::engine::command::{Command, QueueCommand, command};
 use crate::engine::reset::ResetReason;
-use crate::engine::sessions::{Arrival, Input, Key, Sessions, Target};
+use crate::engine::sessions::{Arrival, Input, Key, Sessions, Target, Waits};
 use crate::engine::turns::Partial;
 use crate::engine::{Cause, Termination};
 use crate::reactor::{Reactor, ReactorError, Wish, entropy, plain, request};
@@ -46,8 +46,12 @@ impl Talk<'_> {
     }
 
     fn message(&mut self, run: RunId, text: String, inline: Partial) -> Result<(), ReactorError> {
+        let waits = Waits { inline, ..plain(&text) };
+        self.arrive(run, text, waits)
+    }
+
+    fn arrive(&mut self, run: RunId, text: String, waits: Waits) -> Result<(), ReactorError> {
         let timestamp = self.reactor.now();
-        let waits = crate::engine::sessions::Waits { inline, ..plain(&text) };
         let identity = request(&self.key, &text);
         let content = Content::Text(text);
         let arrival = Arrival {
@@ -67,6 +71,11 @@ impl Talk<'_> {
         let input = match of {
             Command::New(then) => return self.anew(run, ResetReason::New, then),
             Command::Reset(then) => return self.anew(run, ResetReason::Reset, then),
+            Command::Compact(wish) => {
+                let text = format!("/compact {}", wish.unwrap_or_default());
+                let waits = plain(&text).compacting();
+                return self.arrive(run, text, waits);
+            }
             Command::Steer(text) => {
                 return self.message(run, text.to_owned(), Sessions::steering());
             }

@@ -2,7 +2,7 @@
 
 use crate::base::Millis;
 use crate::engine::io::PolicyRule;
-use crate::engine::{Cause, Fault, Termination};
+use crate::engine::{Cause, CompactionEnd, Fault, Termination, Trigger};
 use crate::records::RunRow;
 
 /// How a run stands. `lived` says whether a process has the state directory: without one, what
@@ -60,6 +60,29 @@ fn failed(fault: Fault) -> &'static str {
         Fault::NotContinuable => "with nothing to continue from",
         Fault::Launch => "in launching a tool",
         Fault::Broken => "in the engine",
+    }
+}
+
+/// That a history is being compacted, and why.
+pub(super) fn compaction(why: Trigger) -> &'static str {
+    match why {
+        Trigger::Threshold | Trigger::After => "the conversation is getting long: compacting it",
+        Trigger::Overflow => "the conversation is too long for the model: compacting it",
+        Trigger::Manual => "compacting the conversation",
+    }
+}
+
+/// What became of it.
+pub(super) fn compacted(end: &CompactionEnd) -> String {
+    match end {
+        CompactionEnd::Completed { made, .. } => {
+            let (count, before, after) = (made.removed, made.tokens_before, made.tokens_after);
+            let how = if made.summarized { "summed up" } else { "removed WITHOUT a summary" };
+            format!("{count} earlier messages were {how}: about {before} tokens became {after}")
+        }
+        CompactionEnd::Skipped(why) => format!("not compacted: {why}"),
+        CompactionEnd::Aborted => "the compaction was stopped".to_owned(),
+        CompactionEnd::Failed(why) => format!("the conversation could not be compacted: {why}"),
     }
 }
 

@@ -26,6 +26,29 @@ pub(super) fn subagents(at: &At<'_>, config: &mut Config) -> Read<()> {
     Ok(())
 }
 
+/// Reads `agents.defaults.compaction`.
+pub(super) fn compaction(at: &At<'_>, config: &mut Config) -> Read<()> {
+    const KEYS: &[&str] = &["enabled", "reserveTokens", "keepRecentTokens", "midTurnPrecheck"];
+    let compaction = &mut config.agent.compaction;
+    for (key, at) in at.fields()? {
+        match key {
+            "enabled" => compaction.enabled = at.flag()?,
+            "reserveTokens" => compaction.reserve_tokens = at.count()?,
+            "keepRecentTokens" => compaction.keep_recent_tokens = at.count()?,
+            "midTurnPrecheck" => {
+                for (key, at) in at.fields()? {
+                    match key {
+                        "enabled" => compaction.mid_turn = at.flag()?,
+                        _ => return at.unknown(&["enabled"], &[]),
+                    }
+                }
+            }
+            _ => return at.unknown(KEYS, keys::COMPACTION),
+        }
+    }
+    Ok(())
+}
+
 /// Reads `cron`.
 pub(super) fn cron(at: &At<'_>, config: &mut Config) -> Read<()> {
     for (key, at) in at.fields()? {

@@ -144,6 +144,27 @@ pub(super) const DEFAULTS: &[&str] = &[
     "sandbox",
     "runRetries",
 ];
+/// Keys of `agents.defaults.compaction`.
+pub(super) const COMPACTION: &[&str] = &[
+    "mode",
+    "provider",
+    "model",
+    "thinkingLevel",
+    "timeoutSeconds",
+    "reserveTokensFloor",
+    "maxHistoryShare",
+    "customInstructions",
+    "identifierPolicy",
+    "identifierInstructions",
+    "recentTurnsPreserve",
+    "qualityGuard",
+    "postCompactionSections",
+    "postIndexSync",
+    "maxActiveTranscriptBytes",
+    "truncateAfterCompaction",
+    "notifyUser",
+    "memoryFlush",
+];
 /// Keys of `agents.defaults.subagents`.
 pub(super) const SUBAGENTS: &[&str] = &[
     "delegationMode",

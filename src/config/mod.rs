@@ -109,6 +109,32 @@ pub struct AgentDefaults {
     pub workspace: Option<String>,
     /// `timeoutSeconds`: how long a run may take.
     pub timeout_seconds: Option<u64>,
+    /// `compaction`.
+    pub compaction: Compaction,
+}
+
+/// `agents.defaults.compaction`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compaction {
+    /// `enabled`: long histories are compacted by themselves.
+    pub enabled: bool,
+    /// `reserveTokens`: kept free for an answer.
+    pub reserve_tokens: u64,
+    /// `keepRecentTokens`: kept of the newest messages.
+    pub keep_recent_tokens: u64,
+    /// `midTurnPrecheck.enabled`: histories are weighed between the rounds of a turn too.
+    pub mid_turn: bool,
+}
+
+impl Default for Compaction {
+    fn default() -> Compaction {
+        Compaction {
+            enabled: true,
+            reserve_tokens: 16_384,
+            keep_recent_tokens: 20_000,
+            mid_turn: false,
+        }
+    }
 }
 
 /// `tools`.

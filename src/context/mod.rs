@@ -1,6 +1,9 @@
 //! The system prompt: a stable prefix that a provider can cache, and a volatile rest behind it
 //! (semantics 10.1).
 
+pub mod compact;
+pub mod estimate;
+
 /// What a prompt is made of. The stable part depends on the first three alone.
 #[derive(Clone, Debug)]
 pub struct PromptInputs<'a> {

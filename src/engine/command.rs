@@ -16,6 +16,8 @@ pub enum Command<'a> {
     /// `/steer TEXT`, `/tell TEXT`: for the running turn, whatever the queue's mode; a turn of its
     /// own if none can take it.
     Steer(&'a str),
+    /// `/compact [TEXT]`: the history is made shorter; the text says what is to be minded.
+    Compact(Option<&'a str>),
     /// `/queue`: how waiting turns are treated.
     Queue(QueueCommand),
 }
@@ -146,6 +148,7 @@ pub fn command(text: &str) -> Option<Result<Command<'_>, CommandError>> {
         "new" => Ok(Command::New(some)),
         "reset" if is_soft(rest) => Err(CommandError::NoSoftReset),
         "reset" => Ok(Command::Reset(some)),
+        "compact" => Ok(Command::Compact(some)),
         // Somebody who is in a hurry writes more than the command; it still means that.
         "stop" => Ok(Command::Stop),
         "steer" => some.map(Command::Steer).ok_or(CommandError::NoText { command: "/steer" }),

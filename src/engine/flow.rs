@@ -5,10 +5,10 @@
 use super::batch::{self, Admission, Batch, Yield};
 use super::close::{self, Attempts};
 use super::io::{
-    Act, Assembled, Cause, Entry, Event, Fault, FenceRefusal, Hook, Out, Outcome, PolicyRule,
-    Record, Termination, Verdict, Who,
+    Act, Assembled, Cause, Entry, Event, Fault, Hook, Out, PolicyRule, Record, Termination,
+    Verdict, Who,
 };
-use super::reply::{self, Cut, Ending};
+use super::reply::{self, Ending};
 use super::run::{Core, Last, Mark, Phase, Run, abort_cut};
 use super::steer::QueueKind;
 use crate::base::limits::CALLS_MAX;
@@ -25,7 +25,7 @@ pub(super) struct Flow {
 }
 
 /// Where the loop stopped to wait, and what it gathered on its way.
-type Halt = (Run, Out);
+pub(super) type Halt = (Run, Out);
 
 /// What R11 has to decide about.
 enum Turn {
@@ -37,11 +37,11 @@ enum Turn {
 }
 
 impl Flow {
-    fn halt(self, phase: Phase) -> Halt {
+    pub fn halt(self, phase: Phase) -> Halt {
         (Run { core: self.core, phase }, self.out)
     }
 
-    fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: Event) {
         self.out.tell.push(event);
     }
 
@@ -102,7 +102,7 @@ impl Flow {
     }
 
     /// R4.
-    fn outer_top(mut self) -> Halt {
+    pub fn outer_top(mut self) -> Halt {
         self.core.has_more = true;
         self.inner_top()
     }
@@ -143,10 +143,10 @@ impl Flow {
         if self.core.setup.hooks.transform_context {
             return self.ask(Hook::TransformContext);
         }
-        self.call_model()
+        self.weigh()
     }
 
-    fn ask(mut self, hook: Hook) -> Halt {
+    pub fn ask(mut self, hook: Hook) -> Halt {
         let op = self.core.op();
         self.out.act.push(Act::AskHook(op, hook));
         self.halt(Phase::Hooking(op, hook))
@@ -156,7 +156,9 @@ impl Flow {
     pub fn hooked(self, hook: Hook, verdict: Verdict) -> Halt {
         match (hook, verdict) {
             (Hook::PrepareContinuation, Verdict::Go | Verdict::Stop) => self.transform(),
-            (Hook::TransformContext, Verdict::Go | Verdict::Stop) => self.call_model(),
+            (Hook::TransformContext, Verdict::Go | Verdict::Stop) => self.weigh(),
+            (Hook::WeighRequest, verdict) => self.weighed(false, verdict == Verdict::Stop),
+            (Hook::WeighHistory, verdict) => self.weighed(true, verdict == Verdict::Stop),
             (Hook::PrepareNextTurn, verdict) => self.stop_judgement(verdict == Verdict::Stop),
             (Hook::ShouldStop, Verdict::Stop) => {
                 self.end(Termination::PolicyStop { rule: PolicyRule::ShouldStopAfterTurn })
@@ -166,7 +168,7 @@ impl Flow {
     }
 
     /// R8.
-    fn call_model(mut self) -> Halt {
+    pub fn call_model(mut self) -> Halt {
         self.core.attempts = Attempts { made: 0, since: self.now };
         self.send(false)
     }
@@ -177,7 +179,7 @@ impl Flow {
         self.send(shown)
     }
 
-    fn send(mut self, shown: bool) -> Halt {
+    pub fn send(mut self, shown: bool) -> Halt {
         let op = self.core.op();
         self.out.act.push(Act::CallModel(op));
         let reply = reply::State::open(op, shown, &self.core.setup.limits, self.now);
@@ -217,6 +219,8 @@ impl Flow {
             let partial = Some(Arc::new(body.message.clone()));
             return self.reply_failed(Failure::new(kind, text), partial, shown);
         }
+        // What was too large was not, in the end: the next time counts anew (B068).
+        self.core.overflows = 0;
         self.out.append.push(Record::Reply(Arc::clone(&body)));
         self.end_message(Who::Reply(Some(Arc::clone(&body))), shown);
         self.core.last = if stop == StopReason::Length { Last::Cut } else { Last::Whole };
@@ -236,7 +240,7 @@ impl Flow {
         self.worked(batch, yielded)
     }
 
-    fn end_message(&mut self, who: Who, shown: bool) {
+    pub fn end_message(&mut self, who: Who, shown: bool) {
         if !shown {
             self.tell(Event::MessageStart(who.clone()));
         }
@@ -250,6 +254,9 @@ impl Flow {
         partial: Option<Arc<Assistant>>,
         shown: bool,
     ) -> Halt {
+        if self.overflowed(&failure) {
+            return self.overflow(shown);
+        }
         let core = &mut self.core;
         if core.attempts.made == 0 {
             // The window opens with the first failure: a long silence must not use it up.
@@ -270,6 +277,20 @@ impl Flow {
             });
             return self.halt(Phase::Waiting { due, shown });
         }
+        self.failed_with(failure, partial, shown)
+    }
+
+    /// The request is not made again.
+    pub fn failed_for_good(self, failure: Failure, shown: bool) -> Halt {
+        self.failed_with(failure, None, shown)
+    }
+
+    fn failed_with(
+        mut self,
+        failure: Failure,
+        partial: Option<Arc<Assistant>>,
+        shown: bool,
+    ) -> Halt {
         let kind = failure.kind;
         self.out.append.push(Record::Failed { failure: failure.clone(), partial });
         self.end_message(Who::Failed(failure), shown);
@@ -277,14 +298,14 @@ impl Flow {
         self.turn_close(None, Turn::Failed(kind))
     }
 
-    fn cause(&self) -> Cause {
+    pub fn cause(&self) -> Cause {
         match self.core.mark {
             Mark::Stopping { cause, .. } => cause,
             Mark::Clear => Cause::User,
         }
     }
 
-    fn reply_stopped(mut self, partial: Option<Arc<Assistant>>, shown: bool) -> Halt {
+    pub fn reply_stopped(mut self, partial: Option<Arc<Assistant>>, shown: bool) -> Halt {
         let cause = self.cause();
         self.out.append.push(Record::Stopped { cause, partial });
         self.end_message(Who::Stopped(cause), shown);
@@ -397,8 +418,7 @@ impl Flow {
         if queues.poll(QueueKind::FollowUp) || queues.poll(QueueKind::Steer) {
             return self.outer_top();
         }
-        let cut = self.core.last == Last::Cut;
-        self.end(Termination::Completed { cut })
+        self.completed()
     }
 
     fn note(&mut self) {
@@ -409,7 +429,7 @@ impl Flow {
     }
 
     /// R20.
-    fn abort_close(mut self) -> Halt {
+    pub fn abort_close(mut self) -> Halt {
         if !self.core.turn_open {
             self.turn_start();
         }
@@ -437,7 +457,7 @@ impl Flow {
     }
 
     /// R22: what was drained and not committed goes back to the front of its queue.
-    fn end(mut self, termination: Termination) -> Halt {
+    pub fn end(mut self, termination: Termination) -> Halt {
         for id in self.core.queues.restore() {
             self.out.append.push(Record::Dropped(id));
         }
@@ -457,7 +477,9 @@ impl Flow {
                 let phase = self.phase.clone();
                 self.halt(phase)
             }
+            Phase::Hooking(_, Hook::WeighHistory) => self.stopped_outside_a_turn(),
             Phase::Hooking(..) => self.abort_close(),
+            Phase::Compacting(of) => self.stop_compacting(of),
             Phase::Calling(reply) => {
                 let step = abort_cut(reply, &self.core.setup, self.now);
                 self.replied(step)
@@ -494,106 +516,9 @@ impl Flow {
             | Phase::Claiming(_)
             | Phase::Assembling(_)
             | Phase::Hooking(..)
+            | Phase::Compacting(_)
             | Phase::Waiting { .. }
             | Phase::Ended(_) => self.displaced(Termination::Aborted { cause }),
-        }
-    }
-
-    /// The fence refused: somebody else writes, or the session is not what it was.
-    pub fn fenced(self, why: FenceRefusal) -> Halt {
-        let by = match why {
-            FenceRefusal::SessionEntryMissing
-            | FenceRefusal::SessionChanged
-            | FenceRefusal::RevisionChanged
-            | FenceRefusal::RunOver => None,
-            FenceRefusal::SessionRebound { by } | FenceRefusal::ClaimNotPersisted { by } => by,
-        };
-        self.displaced(Termination::Superseded { by })
-    }
-
-    /// The run ends without a word of its own in the transcript: it was superseded, or its store
-    /// or its context failed. The outcome is told before anything is cancelled (semantics 7.4).
-    pub fn displaced(mut self, termination: Termination) -> Halt {
-        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
-        let ours = match termination {
-            Termination::Superseded { .. } | Termination::Failed { fault: Fault::Store } => false,
-            Termination::Completed { .. }
-            | Termination::Aborted { .. }
-            | Termination::ProviderError { .. }
-            | Termination::ToolLoop
-            | Termination::PolicyStop { .. }
-            | Termination::Failed { .. } => true,
-        };
-        let dropped = self.core.queues.restore();
-        if ours {
-            self.out.append.extend(dropped.into_iter().map(Record::Dropped));
-            self.out.append.push(Record::Ended(termination.clone()));
-        }
-        self.tell(Event::Ended(termination.clone()));
-        if self.core.started {
-            self.close_events(&phase);
-        }
-        self.cancel_all(&phase);
-        self.core.turn_open = false;
-        self.halt(Phase::Ended(termination))
-    }
-
-    /// Observers see balanced events although nothing is stored.
-    fn close_events(&mut self, phase: &Phase) {
-        let stopped = Who::Stopped(self.cause());
-        match phase {
-            Phase::Calling(reply) => self.end_message(stopped, reply.shown()),
-            Phase::Waiting { shown, .. } => self.end_message(stopped, *shown),
-            Phase::Working(batch) => {
-                for (i, call) in batch.calls.iter().enumerate() {
-                    let announced =
-                        !matches!(call.phase, batch::Phase::Fresh | batch::Phase::Ended);
-                    if announced {
-                        let outcome = Outcome::UnknownAfterTakeover;
-                        let call_index = u16::try_from(i).unwrap_or(u16::MAX);
-                        let started = call.entered;
-                        self.tell(Event::ToolEnd { call: call_index, outcome, started });
-                    }
-                }
-            }
-            Phase::Idle
-            | Phase::Claiming(_)
-            | Phase::Assembling(_)
-            | Phase::Hooking(..)
-            | Phase::Ended(_) => {}
-        }
-        if self.core.turn_open {
-            self.tell(Event::TurnEnd { results: 0 });
-        }
-        self.tell(Event::AgentEnd);
-    }
-
-    fn cancel_all(&mut self, phase: &Phase) {
-        match phase {
-            Phase::Calling(reply) => {
-                let step = reply.cut(Cut::Abort, &self.core.setup.limits, self.now);
-                self.out.act.extend(step.act);
-            }
-            Phase::Working(batch) => {
-                let running = |c: &batch::Call| match c.phase {
-                    batch::Phase::Entering(op) | batch::Phase::Running(op) => {
-                        Some(Act::CancelTool(op))
-                    }
-                    batch::Phase::Fresh
-                    | batch::Phase::Asking(_)
-                    | batch::Phase::Ready
-                    | batch::Phase::After(_)
-                    | batch::Phase::Judging(_)
-                    | batch::Phase::Ended => None,
-                };
-                self.out.act.extend(batch.calls.iter().filter_map(running));
-            }
-            Phase::Idle
-            | Phase::Claiming(_)
-            | Phase::Assembling(_)
-            | Phase::Hooking(..)
-            | Phase::Waiting { .. }
-            | Phase::Ended(_) => {}
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What goes into the machine and what comes out of it.
 
+use super::compact::{Compacted, CompactionEnd, Trigger};
 pub use super::ends::{Cause, Fault, FenceRefusal, PolicyRule, Termination};
 pub use super::outcome::{Outcome, Unstarted};
 use super::{batch, reply, run::Run, steer::Drain, steer::QueueKind};
 use crate::base::{Failure, Millis, MsgId, OpId, RunId};
-use crate::transcript::{Assistant, Delta, ReplyBody, ToolOutput, User};
+use crate::transcript::{Assistant, Compaction, Delta, ReplyBody, ToolOutput, User};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub enum Entry {
     Prompt,
     /// From what the transcript ends with.
     Continue,
+    /// Only to make the history shorter; its prompt never reaches the model.
+    Compact,
 }
 
 /// Loop-level points at which the world is asked (semantics 2.3).
@@ -28,6 +31,10 @@ pub enum Hook {
     PrepareNextTurn,
     /// May end the run after a turn.
     ShouldStop,
+    /// Weighs what would be sent; [`Verdict::Stop`] says that it is too much.
+    WeighRequest,
+    /// Weighs what the next run would find; [`Verdict::Stop`] says that it is too much.
+    WeighHistory,
 }
 
 /// Which points have somebody behind them. A point with nobody costs nothing.
@@ -41,6 +48,9 @@ pub struct Hooks {
     pub prepare_next_turn: bool,
     /// [`Hook::ShouldStop`].
     pub should_stop: bool,
+    /// [`Hook::WeighRequest`] and [`Hook::WeighHistory`]: histories are compacted.
+    #[serde(default)]
+    pub compaction: bool,
     /// Gate of a whole batch (semantics B1).
     pub before_batch: bool,
     /// Gate of one call (semantics 3.1.5).
@@ -148,6 +158,8 @@ pub enum Input {
     AssemblyFailed(OpId),
     /// A loop-level hook answered.
     Hooked(OpId, Verdict),
+    /// What became of a compaction.
+    Compacted(OpId, Compacted),
     /// From the model.
     Reply(OpId, reply::Input),
     /// From a tool or a hook around it.
@@ -244,6 +256,8 @@ pub enum Record {
     LoopEnd,
     /// The hidden note that tells the model of an interruption.
     Note,
+    /// What the model knows of the past becomes this.
+    Compacted(Arc<Compaction>),
     /// The run is over.
     Ended(Termination),
 }
@@ -313,6 +327,10 @@ pub enum Event {
         /// Why.
         failure: Failure,
     },
+    /// The history is being compacted.
+    CompactionStart(Trigger),
+    /// It was, or why not.
+    CompactionEnd(CompactionEnd),
     /// What an abort stops has not ended yet.
     AbortSlow,
     /// The loop is over.
@@ -328,6 +346,12 @@ pub enum Act {
     Assemble(OpId),
     /// Ask a loop-level hook.
     AskHook(OpId, Hook),
+    /// Compact the history: what becomes of it is told as one answer.
+    Compact(OpId, Trigger),
+    /// Nobody waits for that compaction any more.
+    CancelCompact(OpId),
+    /// The summary is waited for no longer: answer at once, without one if need be.
+    CutSummary(OpId),
     /// Send the request.
     CallModel(OpId),
     /// Cut the model's stream at once.
@@ -425,6 +449,8 @@ pub enum Reason {
     Progress,
     /// The next attempt.
     Backoff,
+    /// A summary takes too long.
+    Summary,
     /// What was aborted has not ended.
     AbortSlow,
     /// What was aborted is given up.

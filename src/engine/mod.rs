@@ -16,10 +16,12 @@ pub mod answer;
 pub mod batch;
 mod close;
 pub mod command;
+pub mod compact;
 mod ends;
 mod flow;
 pub mod io;
 pub mod lanes;
+mod leave;
 pub mod loops;
 mod outcome;
 pub mod recovery;
@@ -32,6 +34,7 @@ pub mod steer;
 pub mod turns;
 pub mod watch;
 
+pub use compact::{Compacted, CompactionEnd, Trigger};
 pub use io::{
     Act, Assembled, Cause, Entry, Event, Fault, FenceRefusal, Hook, Hooks, Input, Outcome, Record,
     Refusal, Setup, Step, Submit, Termination, Unstarted, Verdict, Who,

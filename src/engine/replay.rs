@@ -87,6 +87,7 @@ impl Ledger {
             | Record::Stopped { .. }
             | Record::Process { .. }
             | Record::LoopEnd
+            | Record::Compacted(_)
             | Record::Note => {}
         }
     }

@@ -3,6 +3,7 @@
 
 use super::batch::{self, Batch, Ignored, Marks};
 use super::close::Attempts;
+use super::compact::Compacting;
 use super::flow::Flow;
 use super::io::{
     Act, Assembled, Cause, Entry, Event, Fault, Hook, Input, Out, Reason, Record, Refusal, Setup,
@@ -74,6 +75,8 @@ pub struct Core {
     pub critical_seen: bool,
     /// Retries of the current request.
     pub attempts: Attempts,
+    /// Requests that were refused as too large since the last answer.
+    pub overflows: u8,
     /// How the last reply ended.
     pub last: Last,
     /// When the run budget is spent.
@@ -93,6 +96,8 @@ pub enum Phase {
     Assembling(OpId),
     /// It waits for a loop-level hook.
     Hooking(OpId, Hook),
+    /// The history is being compacted.
+    Compacting(Compacting),
     /// A model answers.
     Calling(reply::State),
     /// It waits before the next attempt; `shown` if observers know of the message already.
@@ -143,6 +148,7 @@ impl Core {
             loops: History::default(),
             critical_seen: false,
             attempts: Attempts::default(),
+            overflows: 0,
             last: Last::Whole,
             budget_due: (budget > 0).then(|| now.plus(budget)),
             rng: Rng(setup.seed),
@@ -179,6 +185,7 @@ impl Run {
             Phase::Claiming(_) => "Claiming",
             Phase::Assembling(_) => "Assembling",
             Phase::Hooking(..) => "Hooking",
+            Phase::Compacting(_) => "Compacting",
             Phase::Calling(_) | Phase::Working(_) if settling => "Settling",
             Phase::Calling(_) => "Calling",
             Phase::Waiting { .. } => "Waiting",
@@ -197,6 +204,7 @@ impl Run {
             | Phase::Claiming(_)
             | Phase::Assembling(_)
             | Phase::Hooking(..)
+            | Phase::Compacting(_)
             | Phase::Calling(_)
             | Phase::Waiting { .. }
             | Phase::Working(_) => None,
@@ -210,6 +218,7 @@ impl Run {
             Phase::Idle | Phase::Ended(_) => return None,
             Phase::Calling(reply) => reply.due(),
             Phase::Waiting { due, .. } => Some((*due, Reason::Backoff)),
+            Phase::Compacting(of) => of.due.map(|at| (at, Reason::Summary)),
             Phase::Claiming(_) | Phase::Assembling(_) | Phase::Hooking(..) | Phase::Working(_) => {
                 None
             }
@@ -230,6 +239,7 @@ impl Run {
         match &self.phase {
             Phase::Idle | Phase::Waiting { .. } | Phase::Ended(_) => vec![],
             Phase::Claiming(op) | Phase::Assembling(op) | Phase::Hooking(op, _) => vec![*op],
+            Phase::Compacting(of) => vec![of.op],
             Phase::Calling(reply) => vec![reply.op()],
             Phase::Working(batch) => batch.open_ops().into_iter().map(|(op, _)| op).collect(),
         }
@@ -243,6 +253,7 @@ impl Run {
             Phase::Claiming(open) | Phase::Assembling(open) | Phase::Hooking(open, _) => {
                 *open == op
             }
+            Phase::Compacting(of) => of.op == op,
             Phase::Calling(reply) => reply.op() == op,
             Phase::Working(batch) => batch.is_open(op),
         }
@@ -272,7 +283,9 @@ impl Run {
             Phase::Claiming(_) | Phase::Assembling(_) => {
                 assert!(!self.core.started, "the loop began before its context");
             }
-            Phase::Hooking(..) => assert!(self.core.started, "a hook outside the loop"),
+            Phase::Hooking(..) | Phase::Compacting(_) => {
+                assert!(self.core.started, "a hook outside the loop");
+            }
         }
     }
 }
@@ -296,6 +309,12 @@ pub fn step(state: Run, input: Input, now: Millis) -> Step {
         Input::Hooked(op, verdict) => match state.phase {
             Phase::Hooking(open, hook) if open == op => {
                 flow(state, now, |flow| flow.hooked(hook, verdict))
+            }
+            _ => stale(state, op),
+        },
+        Input::Compacted(op, what) => match state.phase {
+            Phase::Compacting(of) if of.op == op => {
+                flow(state, now, |flow| flow.compacted(of, what))
             }
             _ => stale(state, op),
         },
@@ -326,6 +345,7 @@ fn over(input: &Input) -> Refusal {
         | Input::Assembled(op, _)
         | Input::AssemblyFailed(op)
         | Input::Hooked(op, _)
+        | Input::Compacted(op, _)
         | Input::Reply(op, _)
         | Input::Call(op, _) => Refusal::Stale(*op),
         Input::Submit(_)
@@ -355,7 +375,7 @@ fn submit(state: Run, input: Input, now: Millis) -> Step {
     let Input::Submit(submit) = input else { return Step::refuse(state, Refusal::Busy) };
     let Submit { run, entry, prompts, waiting, setup } = *submit;
     let fits = prompts.len() <= QUEUE_MAX && waiting.len() <= QUEUE_MAX;
-    if !fits || (entry == Entry::Prompt) == prompts.is_empty() {
+    if !fits || (entry == Entry::Continue) != prompts.is_empty() {
         return Step::refuse(state, Refusal::BadPrompts);
     }
     let mut core = Core::new(&setup, entry, now);
@@ -388,6 +408,9 @@ fn on_claimed(mut state: Run, op: OpId, _now: Millis) -> Step {
 fn on_assembled(state: Run, op: OpId, facts: Assembled, now: Millis) -> Step {
     if state.phase != Phase::Assembling(op) {
         return stale(state, op);
+    }
+    if state.core.entry == Entry::Compact {
+        return flow(state, now, Flow::enter_compact);
     }
     flow(state, now, |flow| flow.enter(facts))
 }
@@ -479,6 +502,10 @@ fn on_tick(mut state: Run, now: Millis) -> Step {
             Step { state, append: vec![], tell, act: vec![], refused: None }
         }
         Reason::Settle => flow(state, now, Flow::give_up),
+        Reason::Summary => match state.phase {
+            Phase::Compacting(of) => flow(state, now, |flow| flow.cut_summary(of)),
+            _ => Step::refuse(state, Refusal::Early),
+        },
         Reason::Backoff => flow(state, now, Flow::call_again),
         Reason::FirstEvent | Reason::Idle | Reason::Progress => {
             let Phase::Calling(reply) = state.phase else {

@@ -1,5 +1,6 @@
 //! What the sessions say, told to those who wait: acceptances, ends, changes.
 
+use super::compaction;
 use super::frame::Fault;
 use super::hub::{Audience, Gateway};
 use super::methods::Message;
@@ -97,7 +98,7 @@ impl Gateway {
                     keep.push((conn, id, Want::End));
                     continue;
                 }
-                Want::End => {
+                Want::End | Want::Compact => {
                     keep.push((conn, id, want));
                     continue;
                 }
@@ -148,7 +149,7 @@ impl Gateway {
         }
         match want {
             Want::Created => self.was_created(conn, &id, "error", Some(&fault)),
-            Want::Agent | Want::Chat | Want::Completion | Want::End => {
+            Want::Agent | Want::Chat | Want::Completion | Want::Compact | Want::End => {
                 self.respond(conn, &id, Err(fault))
             }
         }
@@ -218,6 +219,9 @@ impl Gateway {
         self.answers.push_back((run.clone(), payload.to_string().into()));
         let text: Vec<&str> = payloads.iter().map(|p| p.text.as_str()).collect();
         let text = (into.is_none() && !text.is_empty()).then(|| text.join("\n\n"));
+        let compaction = live.as_ref().and_then(|live| live.compaction.clone());
+        let silent = compaction.as_ref().filter(|_| text.is_none() && into.is_none());
+        let text = text.or_else(|| silent.map(compaction::words));
         let seq = live.map_or(0, |live| {
             let seq = live.seq;
             self.live.insert(run.clone(), live);
@@ -225,7 +229,11 @@ impl Gateway {
         });
         self.tells_end(key, run, end, text, (seq, into.is_some()));
         self.live.remove(run);
-        for (conn, id, _) in self.wants.remove(run).unwrap_or_default() {
+        for (conn, id, want) in self.wants.remove(run).unwrap_or_default() {
+            if want == Want::Compact {
+                self.answer_compaction((conn, &id), key, end, compaction.as_ref());
+                continue;
+            }
             let answer = match end {
                 Termination::ProviderError { .. }
                 | Termination::Failed { .. }

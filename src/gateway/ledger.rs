@@ -39,6 +39,8 @@ impl Gateway {
             | Event::ToolUpdate(..)
             | Event::TurnEnd { .. }
             | Event::Retry { .. }
+            | Event::CompactionStart(_)
+            | Event::CompactionEnd(_)
             | Event::AbortSlow
             | Event::AgentEnd
             | Event::Ended(_) => {}

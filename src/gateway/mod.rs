@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod auth;
+pub mod compaction;
 mod ends;
 mod events;
 mod facts;

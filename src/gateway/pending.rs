@@ -14,6 +14,8 @@ pub(super) enum Want {
     Chat,
     /// The end.
     End,
+    /// What became of a compaction.
+    Compact,
     /// The acceptance of the first message of a session that was just made.
     Created,
     /// An acceptance that begins a stream, and then the end.

@@ -35,6 +35,8 @@ pub(super) struct Live {
     replaced: bool,
     message: u32,
     pub started: Option<Millis>,
+    /// What became of its last compaction, as clients are told.
+    pub compaction: Option<Value>,
     /// How many facts of it the ledger was given.
     pub noted: u64,
     /// Who is told of its tools under its own name.
@@ -54,6 +56,7 @@ impl Live {
             replaced: false,
             message: 0,
             started: None,
+            compaction: None,
             noted: 0,
             tools: BTreeSet::new(),
         }
@@ -146,6 +149,8 @@ impl Gateway {
                 });
                 self.agent_event(run, "run_status", data, &Audience::Run(key));
             }
+            Event::CompactionStart(why) => self.compaction_starts(key, run, *why),
+            Event::CompactionEnd(end) => self.compaction_ends(key, run, end),
             Event::Accepted
             | Event::TurnStart
             | Event::MessageStart(_)

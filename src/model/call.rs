@@ -83,7 +83,7 @@ impl CallHandle {
     }
 
     /// Waits, but no longer than until the call is stopped; true if it was.
-    pub(super) fn pause(&self, time: Duration) -> bool {
+    pub fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.lock();
         while state.reason.is_none() {

@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Most characters of a tool result that the final report repeats.
 const REPORT_CHARS_MAX: usize = 400;
 
+/// Most lines of each list of its summaries.
+const SUMMARY_LINES_MAX: usize = 20;
+
 /// One thing that the script does in a reply.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Beat {
@@ -249,6 +252,50 @@ fn play(
         }
     }
     stopped()
+}
+
+/// What the script makes of a request for a summary: the first words of what was said, by a rule
+/// that anybody can follow. A wish is a request in its own language, so that a failing or a slow
+/// summary can be tried.
+///
+/// # Errors
+/// It was asked to fail, or was stopped.
+pub fn summarize(prompt: &str, wish: Option<&str>, handle: &CallHandle) -> Result<String, Failure> {
+    for step in steps(wish.unwrap_or_default()) {
+        match step {
+            Step::Fail(kind) => {
+                let text = format!("The script was asked to fail ({})", kind.name());
+                return Err(Failure::new(kind, text));
+            }
+            Step::Wait(ms) if handle.pause(Duration::from_millis(ms)) => {
+                let why = handle.aborted().unwrap_or_default();
+                return Err(Failure::new(FailKind::Unknown, why));
+            }
+            Step::Wait(_) | Step::Calls(_) | Step::Say(_) | Step::Unknown(_) => {}
+        }
+    }
+    let (mut asked, mut done) = (Vec::new(), Vec::new());
+    for line in prompt.lines() {
+        if let Some(text) = line.strip_prefix("[User]: ") {
+            asked.push(excerpt(text, 80));
+        } else if let Some(text) = line.strip_prefix("[Assistant tool calls]: ") {
+            done.push(excerpt(text, 120));
+        }
+    }
+    let list = |all: &[String], none: &str| match all {
+        [] => format!("- {none}"),
+        all => {
+            let from = all.len().saturating_sub(SUMMARY_LINES_MAX);
+            let lines: Vec<String> = all[from..].iter().map(|line| format!("- {line}")).collect();
+            lines.join("\n")
+        }
+    };
+    Ok(format!(
+        "## Goal\n{}\n\n## Progress\n### Done\n{}\n\n## Critical Context\n- This summary was made \
+         by a script: it lists what was asked and called, and understands nothing of it.",
+        list(&asked, "nothing was asked"),
+        list(&done, "no tool was called"),
+    ))
 }
 
 fn failed(

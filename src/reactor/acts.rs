@@ -4,7 +4,7 @@ use super::links::{Links, Observer};
 use super::seat::Seat;
 use super::{ReactorError, workers};
 use crate::base::{FailKind, Failure, OpId};
-use crate::engine::{Act, Assembled, Input, Verdict, batch, reply};
+use crate::engine::{Act, Assembled, Hook, Input, Verdict, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::wire::End;
 use crate::tools::cap::{cap, turn_chars_max};
@@ -54,9 +54,16 @@ impl Seat {
                 let facts = self.assemble();
                 self.inbox.push_back(Input::Assembled(op, facts));
             }
-            // Nobody is behind the hook points yet, so none of them is asked; an answer keeps the
-            // machine total all the same.
+            Act::AskHook(op, hook @ (Hook::WeighRequest | Hook::WeighHistory)) => {
+                let verdict = self.weigh(hook, links);
+                self.inbox.push_back(Input::Hooked(op, verdict));
+            }
+            // Nobody is behind the other hook points yet, so none of them is asked; an answer
+            // keeps the machine total all the same.
             Act::AskHook(op, _) => self.inbox.push_back(Input::Hooked(op, Verdict::Go)),
+            Act::Compact(op, why) => self.compact(op, why, links),
+            Act::CancelCompact(op) => self.cut_compaction(op, "aborted"),
+            Act::CutSummary(op) => self.cut_compaction(op, "the summary took too long"),
             Act::AskBatch(op) | Act::AskCall(op, _) => {
                 let allow = batch::Input::Gated(batch::Gate::Allow);
                 self.inbox.push_back(Input::Call(op, allow));

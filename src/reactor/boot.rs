@@ -6,6 +6,7 @@ use super::{Reactor, ReactorError, stored};
 use crate::base::{MsgId, RunId, id};
 use crate::engine::recovery::{Candidate, CandidateKind};
 use crate::engine::sessions::{Arrival, Input, Key, Restored, Waits};
+use crate::engine::turns::Arriving;
 use crate::engine::{Cause, Termination};
 use crate::store::{Boot, Change as Managed, Job, Manage, Part};
 use crate::transcript::{Content, User};
@@ -41,7 +42,11 @@ impl Reactor {
             let waits = stored::read(cut.turn.as_deref(), "");
             // Attempts count over all starts: a turn that kills the process does it a few times.
             let attempts = waits.attempt;
-            let kind = kind_of(&cut.key);
+            // A compaction that was cut off has changed nothing: there is nothing to go on with.
+            let kind = match waits.arriving {
+                Arriving::Compaction => CandidateKind::Cron,
+                _ => kind_of(&cut.key),
+            };
             let session = cut.key.into();
             Candidate { session, run: cut.run, kind, attempts, narrowed: cut.unsure }
         });

@@ -143,7 +143,8 @@ impl Reactor {
     }
 
     fn start(&mut self, start: Start, observer: &mut dyn Observer) -> Result<(), ReactorError> {
-        let Start { key, run, msgs, joined, accepted_at, narrowed, budget_ms, .. } = start;
+        let Start { key, run, msgs, joined, accepted_at, narrowed, budget_ms, compacts, .. } =
+            start;
         let runs = joined.iter().chain([&run]);
         let mut bodies: Vec<(MsgId, Arc<User>)> = Vec::new();
         for of in runs {
@@ -166,7 +167,7 @@ impl Reactor {
         if let Some(budget_ms) = budget_ms {
             setup.limits.budget_ms = budget_ms;
         }
-        let launch = Launch { run, msg, body, merged, joined, accepted_at, setup, specs };
+        let launch = Launch { run, msg, body, merged, joined, accepted_at, setup, specs, compacts };
         self.with_seat(&key, observer, |seat, links, observer| seat.submit(launch, links, observer))
     }
 
@@ -324,7 +325,11 @@ impl Reactor {
                 Owner::Client(ticket, stale) => {
                     self.client_changed(ticket, result, stale, observer)
                 }
-                Owner::Load(..) | Owner::Ahead(_) | Owner::Boot | Owner::Nobody => Ok(()),
+                Owner::Load(..)
+                | Owner::Ahead(_)
+                | Owner::Compact(_)
+                | Owner::Boot
+                | Owner::Nobody => Ok(()),
             },
             Answer::Queried(ticket, found) => {
                 if let Owner::Client(ticket, _) = self.links.owner(ticket) {
@@ -334,6 +339,9 @@ impl Reactor {
             }
             Answer::Loaded(ticket, loaded) => match self.links.owner(ticket) {
                 Owner::Load(op, key) => self.loaded(op, key, loaded, observer),
+                Owner::Compact((at, op)) => self.of_run(at, observer, |seat, links, observer| {
+                    seat.compact_loaded(op, loaded, links, observer)
+                }),
                 Owner::Ahead(key) => {
                     // What is wrong with it is said when it is asked for; a session that is not
                     // there yet will have been made by then.
@@ -423,6 +431,11 @@ impl Reactor {
             Report::Tool(at, op, input) => self.of_run(at, observer, |seat, links, observer| {
                 seat.tool_event(op, input, links, observer)
             }),
+            Report::Compacted(at, op, made) => {
+                self.of_run(at, observer, |seat, links, observer| {
+                    seat.compact_made(op, *made, links, observer)
+                })
+            }
         }
     }
 

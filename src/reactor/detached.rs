@@ -52,6 +52,7 @@ impl Reactor {
             joined: vec![],
             accepted_at: now,
             setup: self.setup,
+            compacts: false,
             specs: Arc::clone(&self.links.outfit.specs),
         };
         self.with_seat(&key, observer, |seat, links, observer| seat.submit(launch, links, observer))

@@ -1,5 +1,6 @@
 //! What a session's model has been sent so far, and is sent again with every request.
 
+use crate::context::estimate::Gauge;
 use crate::engine::Assembled;
 use crate::model::catalog::{Backend, Resolved};
 use crate::model::scripted::ends_a_plan;
@@ -12,6 +13,8 @@ pub(super) struct History {
     /// For a model that lives in this process: the messages since the end of its last plan.
     pub messages: Option<Arc<Vec<Message>>>,
     pub last: Assembled,
+    /// How large it is.
+    pub gauge: Gauge,
 }
 
 impl History {
@@ -21,10 +24,21 @@ impl History {
             Backend::Scripted => Compat::default(),
         };
         let messages = matches!(model.backend, Backend::Scripted).then(Arc::default);
-        History { encoder: Encoder::new(compat), messages, last: Assembled::EmptyHistory }
+        let encoder = Encoder::new(compat);
+        History { encoder, messages, last: Assembled::EmptyHistory, gauge: Gauge::default() }
     }
 
     pub fn push(&mut self, message: Message) {
+        self.add(message, false);
+    }
+
+    /// A message of before a compaction: what its provider counted then does not hold any more.
+    pub fn push_stale(&mut self, message: Message) {
+        self.add(message, true);
+    }
+
+    fn add(&mut self, message: Message, stale: bool) {
+        self.gauge.push(&message, stale);
         self.last = match &message {
             Message::Assistant(_) => Assembled::AfterAssistant,
             Message::ToolResult(_) => Assembled::AfterResult,

@@ -44,6 +44,8 @@ pub struct Outfit {
     pub specs: Arc<Vec<ToolSpec>>,
     /// The system prompt.
     pub system: String,
+    /// How histories are compacted; not at all by themselves where it is off.
+    pub compaction: Option<super::compact::Compaction>,
     /// The optional journal.
     pub journal: Option<Journal>,
 }
@@ -57,6 +59,8 @@ pub enum Report {
     Failed(Address, OpId, reply::Input),
     /// A tool moved.
     Tool(Address, OpId, batch::Input),
+    /// A history was compacted, or not.
+    Compacted(Address, OpId, Box<super::compact::Made>),
 }
 
 /// Whose answer the store gives.
@@ -75,6 +79,8 @@ pub(super) enum Owner {
     /// What a client asked or changed, by its own number; a change with the conversation whose
     /// memory it makes stale.
     Client(u64, Option<Key>),
+    /// A history is read back to be compacted.
+    Compact(super::compact::For),
     /// The start.
     Boot,
     /// What nobody waits for.
@@ -132,6 +138,8 @@ pub(super) struct Links {
     pub pool: Arc<Pool>,
     pub order: FileOrder,
     pub crew: Crew,
+    /// The estimate of what goes with every request beside the messages, tokens.
+    pub overhead: u64,
     sender: Sender<Report>,
     waker: Arc<Waker>,
     tickets: u64,
@@ -140,8 +148,10 @@ pub(super) struct Links {
 
 impl Links {
     pub fn new(store: Worker, sender: Sender<Report>, waker: Arc<Waker>, outfit: Outfit) -> Links {
+        let overhead = super::compact::overhead(&outfit.system, &outfit.specs);
         Links {
             store,
+            overhead,
             clock: Clock::start(),
             outfit,
             pool: Arc::new(Pool::new()),
@@ -172,6 +182,15 @@ impl Links {
     /// The store has ended.
     pub fn send(&self, job: Job) -> Result<(), ReactorError> {
         if self.store.send(job) { Ok(()) } else { Err(ReactorError::StoreGone) }
+    }
+
+    /// Asks for what is stored of a session, for its compaction.
+    ///
+    /// # Errors
+    /// The store has ended.
+    pub fn load_for(&mut self, at: Address, op: OpId, key: &str) -> Result<(), ReactorError> {
+        let ticket = self.ticket(Owner::Compact((at, op)));
+        self.send(Job::Load(ticket, key.to_owned()))
     }
 
     /// Where workers report.

@@ -1,6 +1,7 @@
 //! What a run waited for, and how long: for people who look at it later, and for the watch.
 
 use crate::base::Millis;
+use crate::base::limits::SUMMARY_MS_MAX;
 use crate::engine::watch::WaitsFor;
 use crate::engine::{Phase, Run};
 use serde::Serialize;
@@ -70,6 +71,7 @@ impl Phases {
             Phase::Calling(_) => WaitsFor::ModelCall { since: self.since, owned: true },
             Phase::Working(_) => WaitsFor::Tool,
             Phase::Waiting { .. } => WaitsFor::Retry,
+            Phase::Compacting(_) => WaitsFor::Compaction { limit: self.since.plus(COMPACTION_MS) },
             Phase::Ended(_) => WaitsFor::TerminalCommitted,
             Phase::Idle | Phase::Claiming(_) | Phase::Assembling(_) | Phase::Hooking(..) => {
                 WaitsFor::Nothing
@@ -78,6 +80,9 @@ impl Phases {
     }
 }
 
+/// A compaction that takes longer is stuck: the summary's own limit, and some grace.
+const COMPACTION_MS: u64 = 2 * SUMMARY_MS_MAX;
+
 /// The name of a phase (architecture: phases of a run).
 fn name(phase: &Phase) -> &'static str {
     match phase {
@@ -85,6 +90,7 @@ fn name(phase: &Phase) -> &'static str {
         Phase::Claiming(_) => "claiming",
         Phase::Assembling(_) => "assembling",
         Phase::Hooking(..) => "hooking",
+        Phase::Compacting(_) => "compacting",
         Phase::Calling(_) => "calling",
         Phase::Waiting { .. } => "waiting",
         Phase::Working(batch) if batch.executing() => "executing",

@@ -11,7 +11,7 @@ use super::links::{At, Links, Observer, Owner, View};
 use super::phases::Phases;
 use super::settle::{Whole, model_name};
 use crate::base::{Millis, MsgId, OpId, RunId, SessionId};
-use crate::engine::replay::Interruption;
+use crate::engine::command::{Command, command};
 use crate::engine::watch::Activity;
 use crate::engine::{
     Act, Entry as RunEntry, Event, Fault, Input, QueueKind, Record, Refusal, Run, Setup, Step,
@@ -22,7 +22,7 @@ use crate::model::catalog::Resolved;
 use crate::store::{Commit, Committed, Denied, Job};
 use crate::tools::ToolSpec;
 use crate::tools::run::{Cancel, end_now};
-use crate::transcript::{Door, Entry, User, Write};
+use crate::transcript::{Door, Entry, Message, User, Write};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(super) struct Launch {
     pub accepted_at: Millis,
     pub setup: Setup,
     pub specs: Arc<Vec<ToolSpec>>,
+    /// It only compacts the history.
+    pub compacts: bool,
 }
 
 /// What a seat has to say to those who decide about sessions.
@@ -78,33 +80,33 @@ struct Pending {
 
 pub(super) struct Seat {
     pub(super) address: Address,
-    key: Arc<str>,
-    session: SessionId,
-    revision: u32,
+    pub(super) key: Arc<str>,
+    pub(super) session: SessionId,
+    pub(super) revision: u32,
     pub(super) model: Resolved,
-    run_id: Option<RunId>,
+    pub(super) run_id: Option<RunId>,
     /// The session's active writer, as far as this process knows.
-    writer: Option<RunId>,
+    pub(super) writer: Option<RunId>,
     pub(super) run: Run,
     pub(super) door: Door,
     pub(super) history: History,
     /// The history as it was loaded; taken up by the first run's assembly.
     pub(super) branch: Option<Vec<Entry>>,
     /// Messages whose run ended before it committed them.
-    left: Vec<(MsgId, Arc<User>)>,
+    pub(super) left: Vec<(MsgId, Arc<User>)>,
     /// Steering messages of the active run, and whose they are.
-    given: BTreeMap<MsgId, RunId>,
+    pub(super) given: BTreeMap<MsgId, RunId>,
     /// Runs that end with the active one.
-    joined: Vec<RunId>,
+    pub(super) joined: Vec<RunId>,
     /// The prompt, and the messages that are part of it.
-    merged: (MsgId, Vec<MsgId>),
+    pub(super) merged: (MsgId, Vec<MsgId>),
     /// Runs that joined one that was superseded: its successor's claim ends them too.
-    orphans: Vec<RunId>,
+    pub(super) orphans: Vec<RunId>,
     /// What the active run may use.
     pub(super) specs: Arc<Vec<ToolSpec>>,
-    phases: Phases,
-    turned: bool,
-    said: Vec<Said>,
+    pub(super) phases: Phases,
+    pub(super) turned: bool,
+    pub(super) said: Vec<Said>,
     pub(super) inbox: VecDeque<Input>,
     pending: Option<Pending>,
     /// Running model calls, and whether anything was heard of them.
@@ -113,18 +115,26 @@ pub(super) struct Seat {
     /// Process groups of running tools: group, start time of its leader.
     pub(super) groups: BTreeMap<OpId, (u32, u64)>,
     pub(super) notices: Vec<String>,
-    fault: Option<String>,
-    seed: u64,
+    pub(super) fault: Option<String>,
+    pub(super) seed: u64,
     /// Whether the model was asked since the last entry, and since when it is asked the same.
     pub(super) asked: (bool, Option<Millis>),
     /// Characters of results in this turn.
     pub(super) turn_chars: usize,
     /// A commit failed: what is in memory is not what is stored.
-    spoiled: bool,
+    pub(super) spoiled: bool,
     /// How many entries the session has.
-    stored: u64,
+    pub(super) stored: u64,
+    /// The compaction that is under way.
+    pub(super) compacting: Option<super::compact::Underway>,
+    /// What it keeps, until its entry is stored.
+    pub(super) kept: Vec<Message>,
+    /// What the person wants its summary to mind.
+    pub(super) wish: Option<String>,
+    /// Up to this size another compaction would be as fruitless as the last one.
+    pub(super) fruitless: Option<u64>,
     /// A detached run's session is in memory alone: no row, no claim, nothing to recover.
-    detached: bool,
+    pub(super) detached: bool,
 }
 
 impl Seat {
@@ -162,6 +172,10 @@ impl Seat {
             asked: (false, None),
             turn_chars: 0,
             spoiled: false,
+            compacting: None,
+            kept: vec![],
+            wish: None,
+            fruitless: None,
             detached: false,
         }
     }
@@ -199,6 +213,11 @@ impl Seat {
         self.run_id.is_some() && self.run.ended().is_none()
     }
 
+    /// Whether it is in memory alone.
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+
     /// What it is doing.
     pub fn activity(&self) -> Activity {
         Activity {
@@ -220,6 +239,9 @@ impl Seat {
         for (handle, _) in self.models.values() {
             handle.abort("the process is leaving");
         }
+        if let Some(underway) = &self.compacting {
+            underway.abort("the process is leaving");
+        }
         for (pgid, started) in std::mem::take(&mut self.groups).into_values() {
             end_now(pgid, started);
         }
@@ -233,7 +255,7 @@ impl Seat {
         observer: &mut dyn Observer,
     ) -> Result<(), ReactorError> {
         let now = links.clock.now();
-        let Launch { run, msg, body, merged, joined, accepted_at, setup, specs } = launch;
+        let Launch { run, msg, body, merged, joined, accepted_at, setup, specs, compacts } = launch;
         self.run = Run::default();
         self.fault = None;
         self.turned = false;
@@ -246,11 +268,14 @@ impl Seat {
         self.phases = Phases::new(accepted_at, now);
         self.run_id = Some(run.clone());
         self.journal_head(links)?;
-        // What former runs left comes first, in its order (decisions 2).
-        let mut prompts = std::mem::take(&mut self.left);
+        // What former runs left comes first, in its order (decisions 2). Words for a compaction are
+        // not for the model, and what was left is not for a compaction.
+        self.compacting = None;
+        self.wish = compacts.then(|| body.content.to_text()).and_then(|text| wish(&text));
+        let mut prompts = if compacts { vec![] } else { std::mem::take(&mut self.left) };
         prompts.push((msg, body));
         let setup = Setup { seed: u64::from_be_bytes(entropy()), ..setup };
-        let entry = RunEntry::Prompt;
+        let entry = if compacts { RunEntry::Compact } else { RunEntry::Prompt };
         let submit = Submit { run, entry, prompts, waiting: vec![], setup };
         self.feed(Input::Submit(Box::new(submit)), links, observer)
     }
@@ -392,64 +417,6 @@ impl Seat {
         said.push(Said::Steered { run, taken: offered == done });
     }
 
-    /// What records mean for the runs whose messages are here.
-    fn learn(&mut self, records: &[Record], said: &mut Vec<Said>) {
-        for record in records {
-            match record {
-                Record::Committed(id) => {
-                    if let Some(run) = self.given.remove(id) {
-                        self.joined.push(run.clone());
-                        said.push(Said::Joined(run));
-                    }
-                }
-                Record::Reply(_) if !std::mem::replace(&mut self.turned, true) => {
-                    said.extend(self.run_id.clone().map(Said::Turned));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// What a part has to hold beside the records of the run itself.
-    fn complete(&mut self, records: &[Record], writes: &mut Vec<Write>, now: Millis) {
-        for record in records {
-            match record {
-                Record::Claim => self.take_over(writes, now),
-                Record::Committed(id) if *id == self.merged.0 => {
-                    let merged = std::mem::take(&mut self.merged.1);
-                    writes.extend(merged.into_iter().map(Write::QueueTake));
-                }
-                Record::Ended(termination) => {
-                    let end = writes.iter().position(|w| matches!(w, Write::End { .. }));
-                    let before = end.map_or_else(Vec::new, |at| writes.split_off(at));
-                    writes.push(Write::Phases(self.phases.text()));
-                    let at = now;
-                    for run in std::mem::take(&mut self.joined) {
-                        let termination = termination.clone();
-                        writes.push(Write::EndJoined { run, termination, at });
-                    }
-                    writes.extend(before);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// The claim makes the session whole, in its own part: what a displaced run left open is
-    /// closed, and what joined it ends.
-    fn take_over(&mut self, writes: &mut Vec<Write>, now: Millis) {
-        if self.writer.is_none() || self.writer == self.run_id {
-            return;
-        }
-        let termination = Termination::Superseded { by: self.run_id.clone() };
-        for run in std::mem::take(&mut self.orphans) {
-            writes.push(Write::EndJoined { run, termination: termination.clone(), at: now });
-        }
-        let closing = self.door.close_interrupted(Interruption::TakenOver, now);
-        let closing = closing.unwrap_or_default();
-        writes.extend(closing.into_iter().filter(|w| !matches!(w, Write::End { .. })));
-    }
-
     fn commit(
         &mut self,
         writes: Vec<Write>,
@@ -510,7 +477,9 @@ impl Seat {
                     self.stored += u64::try_from(pending.entries.len()).unwrap_or(0);
                 }
                 for entry in pending.entries {
-                    if let Some(message) = entry.kind.in_context(entry.timestamp) {
+                    if let Some(summary) = entry.kind.summary(entry.timestamp) {
+                        self.compacted(summary);
+                    } else if let Some(message) = entry.kind.in_context(entry.timestamp) {
                         self.history.push(message);
                     }
                 }
@@ -526,25 +495,6 @@ impl Seat {
             Err(Denied::Failed(error)) => self.denied(error.to_string(), Input::StoreFailed),
         }
         self.drain(links, observer)
-    }
-
-    /// A commit was refused or failed: what is in memory is not what is stored, and the session is
-    /// opened again when the run has ended.
-    fn denied(&mut self, why: String, input: Input) {
-        self.spoiled = true;
-        self.fault = Some(why);
-        self.inbox.push_front(input);
-    }
-
-    /// Its own messages that it did not commit are for the next run; those of others are not its.
-    fn keep_left(&mut self) {
-        let mine = std::mem::take(&mut self.given);
-        for (id, _, body) in self.door.queue() {
-            self.door.forget(id);
-            if !mine.contains_key(&id) {
-                self.left.push((id, body));
-            }
-        }
     }
 
     pub(super) fn deliver(
@@ -585,6 +535,14 @@ impl Seat {
         let end = self.says_end(termination.clone());
         self.said.push(end);
         self.deliver(vec![Event::Ended(termination)], vec![], links, observer)
+    }
+}
+
+/// What the words of `/compact` ask for.
+fn wish(text: &str) -> Option<String> {
+    match command(text) {
+        Some(Ok(Command::Compact(Some(wish)))) => Some(wish.to_owned()),
+        _ => None,
     }
 }
 

@@ -24,11 +24,14 @@ impl World {
         let friend = match act {
             Act::Assemble(op) => (*op, Friend::Assemble),
             Act::AskHook(op, hook) => (*op, Friend::Hook(*hook)),
+            Act::Compact(op, why) => (*op, Friend::Compact(*why)),
+            Act::CancelCompact(_) | Act::CutSummary(_) => return,
             Act::CallModel(op) => {
                 let op = *op;
                 live.open.push((op, Friend::Model { begun: false, cut: false }));
                 if checks {
                     assert!(self.store.owed.is_empty(), "1: a request with open calls");
+                    self.look_again();
                     self.prefix();
                 }
                 return;

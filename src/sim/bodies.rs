@@ -1,10 +1,10 @@
 //! Small messages for simulated friends.
 
-use crate::base::{Millis, OpId};
+use crate::base::{EntryId, Millis, OpId};
 use crate::engine::{Input, batch, reply};
 use crate::transcript::{
-    Assistant, Block, CallFacts, Check, Content, Delta, RejectKind, ReplyBody, StopReason,
-    ToolOutput, User,
+    Assistant, Block, CallFacts, Check, Compaction, Content, Delta, RejectKind, ReplyBody,
+    StopReason, ToolOutput, User,
 };
 use serde_json::Map;
 use std::cell::RefCell;
@@ -169,4 +169,18 @@ pub fn delta(op: OpId, text: &str) -> Input {
 #[must_use]
 pub fn finish(op: OpId, body: Arc<ReplyBody>) -> Input {
     Input::Reply(op, reply::Input::Done(body))
+}
+
+/// What stands for a compacted part.
+#[must_use]
+pub fn compaction() -> Arc<Compaction> {
+    Arc::new(Compaction {
+        summary: "S".into(),
+        first_kept_entry_id: EntryId::new("e1"),
+        tokens_before: 100,
+        tokens_after: 10,
+        removed: 3,
+        summarized: true,
+        details: None,
+    })
 }

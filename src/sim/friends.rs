@@ -5,7 +5,7 @@ use super::moves::Reply;
 use super::store::MemStore;
 use super::world::Live;
 use crate::base::{FailKind, Failure, OpId};
-use crate::engine::{Assembled, Hook, Input, Outcome, batch, reply};
+use crate::engine::{Assembled, Hook, Input, Outcome, Trigger, batch, reply};
 use crate::transcript::{Block, Delta, Message, ReplyBody, StopReason, ToolOutput};
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ pub(super) enum Friend {
     Claim,
     Assemble,
     Hook(Hook),
+    Compact(Trigger),
     Model { begun: bool, cut: bool },
     Batch,
     Gate(u16),

@@ -14,6 +14,8 @@ pub mod bodies;
 mod checks;
 #[cfg(feature = "sim")]
 pub mod command;
+mod compact;
+mod foreign;
 mod friends;
 pub mod hall;
 pub mod moves;

@@ -12,6 +12,8 @@ pub enum Move {
     Submit(u8),
     /// A run is submitted that continues without a prompt.
     Continue,
+    /// A run is submitted that only compacts the history.
+    Compact,
     /// A message joins the running turn.
     Steer,
     /// A message waits for the end of the loop.

@@ -1,6 +1,8 @@
 //! Transcripts for people: one line per committed record, told event and started act.
 
-use crate::engine::{Act, Event, Hook, Outcome, Record, Termination, Unstarted, Who};
+use crate::engine::{
+    Act, CompactionEnd, Event, Hook, Outcome, Record, Termination, Unstarted, Who,
+};
 use crate::transcript::Delta;
 
 fn outcome(outcome: &Outcome) -> String {
@@ -83,6 +85,7 @@ pub fn record(record: &Record) -> String {
         }
         Record::Result(call) => format!("entry r{}", letter(*call)),
         Record::LoopEnd => "entry a(loop end)".into(),
+        Record::Compacted(made) => format!("entry compaction, {} gone", made.removed),
         Record::Note => "entry note".into(),
         Record::Ended(t) => format!("ended: {}", termination(t)),
     }
@@ -110,6 +113,14 @@ pub fn event(event: &Event) -> String {
         Event::Retry { attempt, max, delay_ms, failure } => {
             format!("retry {attempt}/{max} in {delay_ms} ms, {}", failure.kind.name())
         }
+        Event::CompactionStart(why) => format!("c+ {why:?}"),
+        Event::CompactionEnd(CompactionEnd::Completed { retry: false, .. }) => "c- done".into(),
+        Event::CompactionEnd(CompactionEnd::Completed { retry: true, .. }) => {
+            "c- done, again".into()
+        }
+        Event::CompactionEnd(CompactionEnd::Skipped(_)) => "c- skipped".into(),
+        Event::CompactionEnd(CompactionEnd::Aborted) => "c- aborted".into(),
+        Event::CompactionEnd(CompactionEnd::Failed(_)) => "c- failed".into(),
         Event::AbortSlow => "abort is slow".into(),
         Event::AgentEnd => "AE".into(),
         Event::Ended(t) => format!("ended: {}", termination(t)),
@@ -122,6 +133,9 @@ pub fn act(act: &Act) -> String {
     match act {
         Act::Assemble(op) => format!("assemble op{}", op.0),
         Act::AskHook(op, hook) => format!("ask {} op{}", hook_name(*hook), op.0),
+        Act::Compact(op, why) => format!("compact {why:?} op{}", op.0),
+        Act::CancelCompact(op) => format!("drop compaction op{}", op.0),
+        Act::CutSummary(op) => format!("cut summary op{}", op.0),
         Act::CallModel(op) => format!("call model op{}", op.0),
         Act::CancelModel(op) => format!("cut model op{}", op.0),
         Act::AskBatch(op) => format!("ask beforeToolBatch op{}", op.0),
@@ -141,5 +155,7 @@ fn hook_name(hook: Hook) -> &'static str {
         Hook::TransformContext => "transformContext",
         Hook::PrepareNextTurn => "prepareNextTurn",
         Hook::ShouldStop => "shouldStopAfterTurn",
+        Hook::WeighRequest => "whether the request fits",
+        Hook::WeighHistory => "whether the history fits",
     }
 }

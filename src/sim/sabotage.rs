@@ -10,6 +10,8 @@ pub enum Sabotage {
     SkipResult,
     /// 1: results are stored in the wrong order.
     ReorderResults,
+    /// 1: a compaction keeps a result without its call.
+    CutPair,
     /// 2: the store commits for whoever asks.
     IgnoreFence,
     /// 3: an act of a superseded run is carried out.

@@ -1,9 +1,10 @@
 //! A store in memory with the real one's contract: the same writes, the same fence, all or
 //! nothing. A test runs both with the same writes and compares them.
 
-use crate::base::{MsgId, RunId};
+use super::compact::View;
+use crate::base::{EntryId, MsgId, RunId};
 use crate::engine::{FenceRefusal, QueueKind, Termination};
-use crate::transcript::{EntryKind, Message, OpenCall, User, Write};
+use crate::transcript::{Entry, EntryKind, Message, OpenCall, User, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -27,6 +28,13 @@ pub struct MemStore {
     pub queue: Vec<(MsgId, QueueKind, Arc<User>)>,
     /// Transcript messages.
     pub messages: Vec<Message>,
+    /// The ids of their entries.
+    pub ids: Vec<EntryId>,
+    /// The last compaction, and how many messages were before it.
+    pub boundary: Option<Entry>,
+    pub(super) boundary_at: usize,
+    /// What a model knows of them.
+    pub view: View,
     /// Calls without a stored result.
     pub calls: Vec<OpenCall>,
     /// Accepted runs and how they ended.
@@ -143,6 +151,15 @@ impl MemStore {
                 if let EntryKind::Message { message } = &entry.kind {
                     self.pair(message);
                     self.messages.push(message.clone());
+                    self.ids.push(entry.id.clone());
+                }
+                if let EntryKind::Compaction { first_kept_entry_id, .. } = &entry.kind {
+                    let kept = self.ids.iter().position(|id| id == first_kept_entry_id);
+                    let epoch = self.view.epoch + 1;
+                    let from = kept.unwrap_or(self.messages.len());
+                    self.view = View { summary: entry.kind.summary(entry.timestamp), from, epoch };
+                    self.boundary = Some(entry.clone());
+                    self.boundary_at = self.messages.len();
                 }
             }
             Write::QueuePut { id, kind, body } => {

@@ -32,9 +32,9 @@ struct Swarm {
     total: u64,
 }
 
-const KINDS: usize = 17;
+const KINDS: usize = 18;
 /// How often each kind is drawn where nothing is switched off.
-const USUAL: [u64; KINDS] = [6, 1, 6, 3, 2, 1, 1, 2, 3, 6, 1, 60, 2, 1, 2, 3, 1];
+const USUAL: [u64; KINDS] = [6, 1, 6, 3, 2, 1, 1, 2, 3, 6, 1, 60, 2, 1, 2, 3, 2, 1];
 
 impl Swarm {
     fn draw(choice: &mut dyn Choice) -> Option<Swarm> {
@@ -79,6 +79,7 @@ impl Swarm {
             13 => Move::FailCommit,
             14 => Move::Announce,
             15 => Move::Crash(byte(choice, 5)?),
+            16 => Move::Compact,
             _ => Move::Kill,
         })
     }
@@ -129,8 +130,10 @@ fn setup(choice: &mut dyn Choice) -> Option<Setup> {
             before_call: bit(5),
             after_call: bit(6),
             after_outcome: bit(7),
+            compaction: false,
         };
     }
+    setup.hooks.compaction = choice.pick(3)? == 0;
     setup.steer_mode = if choice.pick(3)? == 0 { Drain::All } else { Drain::OneAtATime };
     setup.follow_mode = if choice.pick(3)? == 0 { Drain::All } else { Drain::OneAtATime };
     setup.sequential = choice.pick(5)? == 0;

@@ -10,8 +10,8 @@ use crate::base::limits::QUEUE_MAX;
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::replay::Interruption;
 use crate::engine::{
-    Act, Entry, Event, Input, Ledger, Outcome, QueueKind, Record, Refusal, Run, Setup, Step,
-    Submit, Unstarted, Verdict, batch, step,
+    Act, Compacted, Entry, Event, Hook, Input, Ledger, Outcome, QueueKind, Record, Refusal, Run,
+    Setup, Step, Submit, Unstarted, Verdict, batch, step,
 };
 use crate::model::wire::request::{Compat, Encoder};
 use crate::transcript::{Door, Message, ModelName, Write};
@@ -81,9 +81,11 @@ pub struct World {
     pub(super) effects: BTreeMap<(RunId, u32, u16), u32>,
     pub(super) encoder: Encoder,
     pub(super) sent: usize,
+    /// The compaction that the encoder knows of.
+    pub(super) epoch: u32,
     pub(super) crash_at: Option<u8>,
     pub(super) next_run: u32,
-    next_msg: u64,
+    pub(super) next_msg: u64,
     /// A hash over everything that was recorded, told and started.
     pub trace: u64,
     pub(super) stats: Stats,
@@ -110,6 +112,7 @@ impl World {
             effects: BTreeMap::new(),
             encoder: Encoder::new(Compat::default()),
             sent: 0,
+            epoch: 0,
             crash_at: None,
             next_run: 1,
             next_msg: 1,
@@ -143,6 +146,7 @@ impl World {
         match m {
             Move::Submit(n) => self.submit(Entry::Prompt, u64::from(*n).clamp(1, 3)),
             Move::Continue => self.submit(Entry::Continue, 0),
+            Move::Compact => self.submit(Entry::Compact, 1),
             Move::Steer => self.say(QueueKind::Steer),
             Move::FollowUp => self.say(QueueKind::FollowUp),
             Move::Cancel(n) => self.take_back(*n),
@@ -261,39 +265,6 @@ impl World {
         }
     }
 
-    /// 2: what a superseded run still wants to write is refused, and changes nothing.
-    fn late_commit(&mut self) {
-        let Some((old, door)) = &mut self.old else { return };
-        if self.store.writer.as_ref() == Some(old) {
-            return;
-        }
-        let message = Message::User(crate::transcript::User::clone(&bodies::user("late")));
-        let writes = door.append(message, self.now);
-        let (before, old) = (self.store.messages.len(), old.clone());
-        let done = self.store.commit(Some(&old), Some(&old), &writes);
-        if self.knobs.checks {
-            let same = self.store.messages.len() == before;
-            assert!(done.is_err() && same, "2: a stale writer's commit was taken");
-        }
-    }
-
-    fn announce(&mut self) {
-        let mut door = Door::new(ModelName::default(), self.next_msg);
-        // An announcement is not allowed between a call and its result.
-        if !self.store.owed.is_empty() {
-            return;
-        }
-        let message = Message::Custom(crate::transcript::Custom {
-            custom_type: "announcement".into(),
-            content: crate::transcript::Content::Text("news".into()),
-            display: true,
-            details: None,
-            timestamp: self.now,
-        });
-        let writes = door.append(message, self.now);
-        let _ = self.store.commit(None, None, &writes);
-    }
-
     pub(super) fn due(&mut self) {
         let due = self.live.as_ref().and_then(|live| live.run.due());
         if let Some((at, _)) = due {
@@ -331,6 +302,16 @@ impl World {
             Friend::Claim => Input::Claimed(op),
             Friend::Assemble if matches!(says, Reply::Special) => Input::AssemblyFailed(op),
             Friend::Assemble => Input::Assembled(op, history(&self.store)),
+            Friend::Compact(_) if !self.knobs.checks => {
+                // Nobody looks at what is stored, and so there is nothing to compact.
+                Input::Compacted(op, Compacted::Nothing("sim".into()))
+            }
+            Friend::Compact(why) => Input::Compacted(op, self.compaction(why, says)),
+            Friend::Hook(Hook::WeighRequest | Hook::WeighHistory) => {
+                // Rarely what a small world would say; often enough to be worth a look.
+                let full = !matches!(says, Reply::Good | Reply::Piece);
+                Input::Hooked(op, if full { Verdict::Stop } else { Verdict::Go })
+            }
             Friend::Hook(_) => Input::Hooked(op, if good { Verdict::Go } else { Verdict::Stop }),
             Friend::Model { begun, cut } => {
                 Input::Reply(op, bodies::stock(|stock| model_says(stock, says, begun, cut)))
@@ -348,6 +329,7 @@ impl World {
             }
             Friend::After(outcome) => Input::Call(op, batch::Input::Judged(outcome)),
         };
+        let Some(live) = &mut self.live else { return };
         note_friend(live, op, &input);
         self.feed(input);
     }
@@ -513,6 +495,7 @@ impl World {
                 | Record::Process { .. }
                 | Record::Result(_)
                 | Record::LoopEnd
+                | Record::Compacted(_)
                 | Record::Note
                 | Record::Ended(_) => {}
             }

@@ -267,12 +267,11 @@ impl Door {
                 self.put(Message::Assistant(message), now, &mut out);
             }
             Record::Note => self.note(now, &mut out),
-            Record::Launch(calls) => {
-                for call in calls {
-                    self.open(*call)?.launched = true;
-                }
-                out.push(Write::CallsLaunched(calls.clone()));
+            Record::Compacted(made) => {
+                self.guard(now, &mut out);
+                out.push(Write::Put(self.make(EntryKind::from(&**made), now)));
             }
+            Record::Launch(calls) => self.launch(calls, &mut out)?,
             Record::Process { call, pgid, started } => {
                 let (call, pgid, started) = (*call, *pgid, *started);
                 self.open(call)?;
@@ -351,6 +350,14 @@ impl Door {
     fn enqueue(&mut self, id: MsgId, kind: QueueKind, body: &Arc<User>, out: &mut Vec<Write>) {
         self.waiting.insert(id, (kind, Arc::clone(body)));
         out.push(Write::QueuePut { id, kind, body: Arc::clone(body) });
+    }
+
+    fn launch(&mut self, calls: &[u16], out: &mut Vec<Write>) -> Result<(), DoorError> {
+        for call in calls {
+            self.open(*call)?.launched = true;
+        }
+        out.push(Write::CallsLaunched(calls.to_vec()));
+        Ok(())
     }
 
     fn open(&mut self, call: u16) -> Result<&mut OpenCall, DoorError> {

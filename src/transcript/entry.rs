@@ -43,6 +43,27 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Made(());
 
+/// What stands for a compacted part of a history, on its way into the transcript.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Compaction {
+    /// What a model reads in place of what went.
+    pub summary: String,
+    /// The first entry that is kept in full.
+    pub first_kept_entry_id: EntryId,
+    /// Context size before, tokens.
+    pub tokens_before: u64,
+    /// Context size after, tokens.
+    pub tokens_after: u64,
+    /// How many messages went.
+    pub removed: u32,
+    /// Whether they were summed up; if not, the text says that they are missing.
+    pub summarized: bool,
+    /// Metadata of the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
 /// What an entry is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -82,6 +103,9 @@ pub enum EntryKind {
         first_kept_entry_id: EntryId,
         /// Context size before.
         tokens_before: u64,
+        /// Context size after, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens_after: Option<u64>,
         /// Metadata.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
@@ -138,7 +162,34 @@ pub enum EntryKind {
     },
 }
 
+impl From<&Compaction> for EntryKind {
+    fn from(made: &Compaction) -> EntryKind {
+        EntryKind::Compaction {
+            summary: made.summary.clone(),
+            first_kept_entry_id: made.first_kept_entry_id.clone(),
+            tokens_before: made.tokens_before,
+            tokens_after: Some(made.tokens_after),
+            details: made.details.clone(),
+        }
+    }
+}
+
 impl EntryKind {
+    /// What a model is given in place of what this entry compacted, if it did.
+    #[must_use]
+    pub fn summary(&self, at: Millis) -> Option<Message> {
+        match self {
+            EntryKind::Compaction { summary, tokens_before, .. } => {
+                Some(Message::CompactionSummary(CompactionSummary {
+                    summary: summary.clone(),
+                    tokens_before: *tokens_before,
+                    timestamp: at,
+                }))
+            }
+            _ => None,
+        }
+    }
+
     /// The message that this entry brings into the model's context, if it does.
     #[must_use]
     pub fn in_context(&self, at: Millis) -> Option<Message> {
@@ -181,13 +232,8 @@ pub fn visible(branch: &[Entry]) -> Vec<Message> {
         .rposition(|e| matches!(e.kind, EntryKind::Compaction { .. } | EntryKind::Reset { .. }));
     let Some(at) = boundary else { return messages(branch) };
     let (kept_from, summary) = match &branch[at].kind {
-        EntryKind::Compaction { summary, first_kept_entry_id, tokens_before, .. } => {
-            let message = Message::CompactionSummary(CompactionSummary {
-                summary: summary.clone(),
-                tokens_before: *tokens_before,
-                timestamp: branch[at].timestamp,
-            });
-            (Some(first_kept_entry_id), Some(message))
+        kind @ EntryKind::Compaction { first_kept_entry_id, .. } => {
+            (Some(first_kept_entry_id), kind.summary(branch[at].timestamp))
         }
         EntryKind::Reset { first_kept_entry_id, .. } => (first_kept_entry_id.as_ref(), None),
         EntryKind::Message { .. }

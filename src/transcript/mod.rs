@@ -15,7 +15,7 @@ pub mod stream;
 mod tests;
 
 pub use door::{Door, DoorError, ModelName, OpenCall, Write};
-pub use entry::{Entry, EntryKind, visible};
+pub use entry::{Compaction, Entry, EntryKind, visible};
 pub use message::{
     Assistant, Block, Content, Custom, Message, StopReason, ToolOutput, ToolResult, Usage, User,
 };

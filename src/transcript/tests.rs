@@ -537,6 +537,7 @@ fn boundaries_hide_what_came_before() {
         entry(
             n,
             EntryKind::Compaction {
+                tokens_after: None,
                 summary: "S".into(),
                 first_kept_entry_id: EntryId::new(kept),
                 tokens_before: 9,

@@ -4,18 +4,19 @@ use crate::base::{FailKind, Failure, Millis, MsgId, OpId, RunId};
 use crate::check::bench::Bench;
 use crate::check::tables::{Row, acts, events, records};
 use crate::engine::{
-    Assembled, Cause, Entry, FenceRefusal, Hook, Hooks, Input, Outcome, Phase, QueueKind, Refusal,
-    Run, Setup, Submit, Verdict, batch, reply, step,
+    Assembled, Cause, Compacted, Entry, FenceRefusal, Hook, Hooks, Input, Outcome, Phase,
+    QueueKind, Refusal, Run, Setup, Submit, Trigger, Verdict, batch, reply, step,
 };
 use crate::sim::bodies::{self, CallShape, calls, text};
 use crate::transcript::{Block, Delta, ReplyBody, StopReason, ToolOutput};
 use std::sync::Arc;
 
-pub const STATES: [&str; 10] = [
+pub const STATES: [&str; 11] = [
     "Idle",
     "Claiming",
     "Assembling",
     "Hooking",
+    "Compacting",
     "Calling",
     "Waiting",
     "Admitting",
@@ -24,12 +25,13 @@ pub const STATES: [&str; 10] = [
     "Ended",
 ];
 
-pub const INPUTS: [&str; 14] = [
+pub const INPUTS: [&str; 15] = [
     "Submit",
     "Claimed",
     "Assembled",
     "AssemblyFailed",
     "Hooked",
+    "Compacted",
     "Reply",
     "Call",
     "Message",
@@ -48,6 +50,7 @@ fn input_kind(input: &Input) -> &'static str {
         Input::Assembled(..) => "Assembled",
         Input::AssemblyFailed(_) => "AssemblyFailed",
         Input::Hooked(..) => "Hooked",
+        Input::Compacted(..) => "Compacted",
         Input::Reply(..) => "Reply",
         Input::Call(..) => "Call",
         Input::Message { .. } => "Message",
@@ -66,6 +69,8 @@ fn hook_word(hook: Hook) -> &'static str {
         Hook::TransformContext => "transformContext",
         Hook::PrepareNextTurn => "prepareNextTurn",
         Hook::ShouldStop => "shouldStop",
+        Hook::WeighRequest => "weighRequest",
+        Hook::WeighHistory => "weighHistory",
     }
 }
 
@@ -74,6 +79,12 @@ fn state_kind(run: &Run) -> String {
     let kind = run.kind();
     let word = match &run.phase {
         Phase::Hooking(_, hook) => hook_word(*hook),
+        Phase::Compacting(of) => match of.why {
+            Trigger::Threshold => "threshold",
+            Trigger::After => "after",
+            Trigger::Overflow => "overflow",
+            Trigger::Manual => "manual",
+        },
         Phase::Calling(reply::State::Opening(_)) => "opening",
         Phase::Calling(reply::State::Streaming(_)) => "streaming",
         Phase::Calling(reply::State::Cancelling(_)) => "cancelling",
@@ -100,7 +111,7 @@ fn hooks(set: impl FnOnce(&mut Hooks)) -> Setup {
 
 fn submitted(entry: Entry) -> Bench {
     let mut b = Bench::new();
-    b.submit(Setup::default(), entry, u64::from(entry == Entry::Prompt));
+    b.submit(Setup::default(), entry, u64::from(entry != Entry::Continue));
     b
 }
 
@@ -123,6 +134,26 @@ fn running(setup: Setup, shape: CallShape, n: usize) -> Bench {
         b.entered(op);
     }
     b
+}
+
+fn weighing() -> Bench {
+    Bench::calling(hooks(|h| h.compaction = true))
+}
+
+fn fits() -> Bench {
+    then(weighing(), |b| b.feed(Input::Hooked(OpId(3), Verdict::Go)))
+}
+
+fn after_weighed() -> Bench {
+    then(fits(), |b| b.feed(bodies::finish(OpId(4), text("fine"))))
+}
+
+fn overflowed() -> Bench {
+    then(fits(), |b| b.feed(failed(OpId(4), FailKind::ContextOverflow)))
+}
+
+fn compacting() -> Bench {
+    then(assembling(Entry::Compact), |b| b.feed(Input::Assembled(OpId(2), Assembled::AfterUser)))
 }
 
 fn failed(op: OpId, kind: FailKind) -> Input {
@@ -180,6 +211,14 @@ pub fn states() -> Vec<(&'static str, Bench)> {
         ("last one", then(running(off, plain, 1), abort)),
         ("one of two", then(running(off, lone, 2), abort)),
         ("completed", Bench::replied(off, text("fine"))),
+        ("compact", assembling(Entry::Compact)),
+        ("", weighing()),
+        ("", then(weighing(), |b| b.feed(Input::Hooked(OpId(3), Verdict::Stop)))),
+        ("", after_weighed()),
+        ("", then(after_weighed(), |b| b.feed(Input::Hooked(OpId(5), Verdict::Stop)))),
+        ("", overflowed()),
+        ("", compacting()),
+        ("steering waits", then(compacting(), steer)),
     ]
 }
 
@@ -201,6 +240,7 @@ fn replies(op: OpId) -> Vec<(&'static str, Input)> {
         ("done, blank", bodies::finish(op, said(" ", StopReason::Stop))),
         ("failed, retryable", failed(op, FailKind::ServerError)),
         ("failed, for good", failed(op, FailKind::Auth)),
+        ("failed, too large", failed(op, FailKind::ContextOverflow)),
     ]
 }
 
@@ -234,6 +274,7 @@ fn inputs(op: OpId) -> Vec<(&'static str, Input)> {
         ("with a prompt", submit(&[1], Entry::Prompt)),
         ("to continue", submit(&[], Entry::Continue)),
         ("without the prompt", submit(&[], Entry::Prompt)),
+        ("to compact", submit(&[1], Entry::Compact)),
         ("", Input::Claimed(op)),
         ("empty history", Input::Assembled(op, Assembled::EmptyHistory)),
         ("after the model", Input::Assembled(op, Assembled::AfterAssistant)),
@@ -242,6 +283,9 @@ fn inputs(op: OpId) -> Vec<(&'static str, Input)> {
         ("", Input::AssemblyFailed(op)),
         ("go", Input::Hooked(op, Verdict::Go)),
         ("stop", Input::Hooked(op, Verdict::Stop)),
+        ("done", Input::Compacted(op, Compacted::Done(bodies::compaction()))),
+        ("nothing to do", Input::Compacted(op, Compacted::Nothing("x".into()))),
+        ("failed", Input::Compacted(op, Compacted::Failed("x".into()))),
     ];
     all.extend(replies(op));
     all.extend(works(op));

@@ -45,6 +45,8 @@ impl Collected {
             | Event::ToolUpdate(..)
             | Event::TurnEnd { .. }
             | Event::Retry { .. }
+            | Event::CompactionStart(_)
+            | Event::CompactionEnd(_)
             | Event::AbortSlow
             | Event::AgentEnd
             | Event::Ended(_) => {}

@@ -79,6 +79,13 @@ pub struct Waits {
 }
 
 impl Waits {
+    /// The same for a command that compacts the history: it shares its turn with nobody.
+    #[must_use]
+    pub fn compacting(self) -> Waits {
+        let group = Group::new("", "", &self.line, "compact");
+        Waits { arriving: Arriving::Compaction, group, ..self }
+    }
+
     /// A message with nothing special about it.
     #[must_use]
     pub fn plain(group: Group, line: Arc<str>) -> Waits {
@@ -364,6 +371,8 @@ pub struct Start {
     pub narrowed: bool,
     /// The run's own budget, ms, where it has one.
     pub budget_ms: Option<u64>,
+    /// It only compacts the history.
+    pub compacts: bool,
 }
 
 /// What somebody should know.

@@ -6,7 +6,7 @@ use super::{Stage, Waits};
 use crate::base::limits::{LANE_RETRY_MS, WATCH_TICK_MS};
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Priority, Ticket};
-use crate::engine::turns::{Next, Overflow, QueueSettings, Turn, summary_line};
+use crate::engine::turns::{Arriving, Next, Overflow, QueueSettings, Turn, summary_line};
 use crate::engine::{Fault, Termination};
 use crate::transcript::{Content, User};
 use std::sync::Arc;
@@ -308,6 +308,7 @@ impl Sessions {
             granted_at: now,
             narrowed: live.waits.narrowed,
             budget_ms: live.waits.budget_ms,
+            compacts: live.waits.arriving == Arriving::Compaction,
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.generation += 1;

@@ -172,6 +172,8 @@ pub enum Arriving {
     Heartbeat,
     /// A command that resets the session.
     Reset,
+    /// A command that makes the history shorter: it needs the session to itself.
+    Compaction,
 }
 
 /// Where it goes (Q3).
@@ -196,6 +198,8 @@ pub fn place(arriving: Arriving, mode: Mode, active: bool, waiting: bool) -> Pla
         Arriving::Reset => Place::Run,
         Arriving::Heartbeat if active || waiting => Place::Drop,
         Arriving::Heartbeat => Place::Run,
+        Arriving::Compaction if active || waiting => Place::Wait,
+        Arriving::Compaction => Place::Run,
         Arriving::Message if !active && !waiting => Place::Run,
         Arriving::Message => match mode {
             Mode::Interrupt => Place::Interrupt,

@@ -34,6 +34,7 @@ impl Gateway {
         let said: Said = match method {
             "agent" => self.agent(asker, params),
             "agent.wait" => self.wait(asker, params),
+            "sessions.compact" => self.compact(asker, params),
             "chat.send" => self.chat_send(asker, params),
             "sessions.send" => self.session_send(asker, params, false),
             "sessions.steer" => self.session_send(asker, params, true),
@@ -66,7 +67,7 @@ impl Gateway {
             method if method.starts_with("device.") => {
                 self.device(conn, &id, method, &Value::Object(params.0.clone()))
             }
-            _ => self.told_at_once(conn, method, params, sight),
+            _ => self.told_at_once(conn, method, sight),
         };
         if let Some(payload) = said? {
             self.respond(conn, &id, Ok(payload));

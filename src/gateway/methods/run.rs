@@ -58,7 +58,7 @@ impl Gateway {
             run: run_id(params.need("idempotencyKey"))?,
             inline: Partial::default(),
             budget_ms: params.number("timeout").map(|seconds| seconds.saturating_mul(1_000)),
-            commands: fresh(params.need("message")),
+            commands: for_session(params.need("message")),
             want: Want::Agent,
         };
         let session = params.text("sessionId").map(str::to_owned);
@@ -105,6 +105,24 @@ impl Gateway {
         self.check_then_send(conn, id, None, None, message)
     }
 
+    /// `sessions.compact`: a run of its own, answered when it is over.
+    pub(super) fn compact(&mut self, (conn, id): Asker, params: &Params) -> Said {
+        if params.number("maxLines").is_some() {
+            return Err(Fault::invalid("maxLines: only the model can shorten a history here"));
+        }
+        let message = Message {
+            key: self.key(params, "key")?,
+            text: "/compact".to_owned(),
+            images: vec![],
+            run: RunId::new(crate::base::id::uuid_v7(self.now, self.random_id())),
+            inline: Partial::default(),
+            budget_ms: None,
+            commands: true,
+            want: Want::Compact,
+        };
+        self.send(conn, id, message).map(|()| None)
+    }
+
     /// The sender may name the session, and the message, that it has seen last.
     fn check_then_send(
         &mut self,
@@ -139,6 +157,7 @@ impl Gateway {
         }
         // The identity is that of what was sent, not of what a command makes of it.
         let request = self.identity(&key, &text, &images);
+        let mut compacts = false;
         let text = match command(&text).filter(|_| commands) {
             None => text,
             Some(Err(error)) => return Err(Fault::invalid(error.to_string())),
@@ -151,6 +170,10 @@ impl Gateway {
                 words.to_owned()
             }
             Some(Ok(Command::Queue(of))) => return self.queue(conn, id, key, of),
+            Some(Ok(Command::Compact(_))) => {
+                compacts = true;
+                text
+            }
             Some(Ok(Command::New(then) | Command::Reset(then))) => {
                 let new = text.trim_start().to_ascii_lowercase().starts_with("/new");
                 let reason = if new { ResetReason::New } else { ResetReason::Reset };
@@ -168,6 +191,7 @@ impl Gateway {
             return Err(Fault::invalid("the message is empty"));
         }
         let wait = Waits { inline, budget_ms, ..(self.ways.plain)(&text) };
+        let wait = if compacts { wait.compacting() } else { wait };
         let content = if images.is_empty() {
             Content::Text(text)
         } else {
@@ -323,8 +347,8 @@ fn run_id(key: &str) -> Result<RunId, Fault> {
 
 /// Whether a message of the `agent` method begins anew, as `/new` does (protocol 3.4); other
 /// commands are words there.
-fn fresh(text: &str) -> bool {
-    matches!(command(text), Some(Ok(Command::New(_) | Command::Reset(_))))
+fn for_session(text: &str) -> bool {
+    matches!(command(text), Some(Ok(Command::New(_) | Command::Reset(_) | Command::Compact(_))))
 }
 
 /// Composed characters; a NUL is refused, other control characters are taken out (protocol 4.4).

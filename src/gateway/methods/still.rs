@@ -2,19 +2,13 @@
 //! Pages of clients ask for the latter whether or not it is offered; an empty answer is the truth.
 
 use super::Said;
-use crate::gateway::frame::{Fault, Params};
+use crate::gateway::frame::Fault;
 use crate::gateway::hub::{Gateway, Sight};
 use crate::gateway::out::Conn;
 use serde_json::{Value, json};
 
 impl Gateway {
-    pub(super) fn told_at_once(
-        &mut self,
-        conn: Conn,
-        method: &str,
-        params: &Params,
-        sight: Sight<'_>,
-    ) -> Said {
+    pub(super) fn told_at_once(&mut self, conn: Conn, method: &str, sight: Sight<'_>) -> Said {
         let facts = &self.facts;
         Ok(Some(match method {
             "agents.list" => self.agents(),
@@ -40,11 +34,6 @@ impl Gateway {
             "users.self" => json!({ "profile": null }),
             "chat.toolTitles" => json!({"titles": {}, "disabled": true}),
             "sessions.branches.list" => json!({ "branches": [] }),
-            "sessions.compact" => {
-                let key = self.key(params, "key")?;
-                let why = "compaction is not available yet";
-                json!({"ok": true, "key": key, "compacted": false, "reason": why})
-            }
             other => return empty(other, self.now.0, sight.sessions.unfinished(), conn),
         }))
     }

@@ -85,7 +85,7 @@ impl Schemas {
 }
 
 /// Methods that are answered and not offered (protocol 4.0), or that have nothing behind them here.
-const HIDDEN: [&str; 26] = [
+const HIDDEN: [&str; 25] = [
     "connect",
     "chat.inject",
     "sessions.get",
@@ -108,7 +108,6 @@ const HIDDEN: [&str; 26] = [
     "question.list",
     "plugins.controlUi.list",
     "sessions.companion.state",
-    "sessions.compact",
     "node.list",
     "node.pair.list",
     "update.status",
