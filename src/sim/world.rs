@@ -14,7 +14,7 @@ use crate::engine::{
     Setup, Step, Submit, Unstarted, Verdict, batch, step,
 };
 use crate::model::wire::request::{Compat, Encoder};
-use crate::transcript::{Door, Message, ModelName, Write};
+use crate::transcript::{Door, ModelName, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
