@@ -45,6 +45,7 @@ pub fn show(config: &Config) -> Value {
             "stuckSessionAbortMs": config.watch.abort_ms,
         },
         "store": { "synchronous": synchronous },
+        "logging": { "level": config.log.word() },
         "gateway": network(&config.network),
     })
 }
