@@ -159,13 +159,15 @@ pub fn setting(key: &str, value: Option<&str>) -> Result<Wanted, String> {
 }
 
 fn parsed(text: &str) -> Result<Node, ConfigError> {
-    tree::parse(text).map_err(|((line, column), message)| ConfigError {
-        file: None,
-        line,
-        column,
-        path: String::new(),
-        message,
-    })
+    tree::parse(text.strip_prefix('\u{feff}').unwrap_or(text)).map_err(
+        |((line, column), message)| ConfigError {
+            file: None,
+            line,
+            column,
+            path: String::new(),
+            message,
+        },
+    )
 }
 
 /// A patch goes into a value.

@@ -19,7 +19,7 @@ mod tree;
 mod tests;
 
 pub use change::{Change, ChangeError, REDACTED, Seen, Wanted, change, changed, seen, setting};
-pub use load::{LoadError, Paths, load, paths, process_env, workspace};
+pub use load::{LoadError, Paths, load, paths, process_env, text, workspace};
 pub use network::{Bind, Network, PORT};
 pub use schema::{lookup, schema};
 pub use secret::{Deferred, MissingVar, Secret};

@@ -59,6 +59,7 @@ impl Gateway {
     fn refuse_connect(&mut self, conn: Conn, id: &str, refused: Refused) {
         let frame = json!({"type": "res", "id": id, "ok": false, "error": refused.error()});
         let at = self.now.plus(refused.delay_ms);
+        self.log_refused(conn, &frame["error"]);
         self.follow_effects(refused.effects);
         let last = (frame, refused.close_code, refused.close_reason);
         self.refusals.insert(conn, last);
@@ -174,6 +175,7 @@ impl Gateway {
                 let Some(line) = self.lines.get_mut(&conn) else { return };
                 line.wire.hello(self.now);
                 line.stage = Stage::Open;
+                self.log_hello(conn, &client);
                 self.give(conn, &Frame::whole(&answer(&id, Ok(hello))));
                 self.clients.insert(conn, *client.clone());
                 self.presence_changed(&client);

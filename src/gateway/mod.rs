@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod auth;
+mod chores;
 mod ends;
 mod events;
 mod facts;
@@ -13,6 +14,7 @@ mod http;
 mod hub;
 mod ledger;
 mod lines;
+mod log;
 mod methods;
 mod out;
 mod pending;
@@ -24,6 +26,7 @@ mod schema;
 mod tests;
 pub mod wire;
 
+pub use chores::{Chore, ChoreGot, ConfigChanged, ConfigSeen};
 pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
 pub use frame::{Fault, FrameError, Request};
 pub use http::{FileGot, FileWanted, Pages, ToolAsked};

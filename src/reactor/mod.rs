@@ -13,6 +13,7 @@ pub mod journal;
 mod links;
 mod net;
 mod phases;
+mod renew;
 mod seat;
 mod settle;
 mod stored;
@@ -23,6 +24,7 @@ pub use clock::Clock;
 pub use clock::entropy;
 pub use links::{At, Observer, Outfit, Report, View};
 pub use net::{Got, NetEvent};
+pub use renew::Renewal;
 pub use seat::Address;
 pub use stored::{plain, request};
 

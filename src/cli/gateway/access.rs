@@ -27,6 +27,31 @@ pub(in crate::cli) fn token_file(paths: &Paths) -> PathBuf {
 
 /// The secret by the arguments, the environment, the config, or a file that is made for it.
 pub(super) fn access(args: &GatewayArgs, config: &Config, paths: &Paths) -> Result<Access, Failed> {
+    let (mode, mut token, password) = said(args, config)?;
+    let mut made = false;
+    if mode == "token" && token.is_none() {
+        let (text, new) = kept_token(paths)?;
+        (token, made) = (Some(Secret::new(text)), new);
+    }
+    Ok(Access { auth: auth(&mode, token.as_ref(), password.as_ref())?, made })
+}
+
+/// Whether a gateway could be started with this config; nothing is made for it.
+pub(super) fn fits(args: &GatewayArgs, config: &Config) -> Result<(), Failed> {
+    let (mode, token, password) = said(args, config)?;
+    // The one in the file, or the one that would be made, will do.
+    let token = token.or_else(|| Some(Secret::new("a token that is kept in a file")));
+    address(args, config, &auth(&mode, token.as_ref(), password.as_ref())?).map(|_| ())
+}
+
+fn auth(mode: &str, token: Option<&Secret>, password: Option<&Secret>) -> Result<Auth, Failed> {
+    Auth::new(mode, token, password, false).map_err(|e| Failed::new(USAGE, e.to_string()))
+}
+
+/// The mode and the secrets that somebody has given.
+type Said = (String, Option<Secret>, Option<Secret>);
+
+fn said(args: &GatewayArgs, config: &Config) -> Result<Said, Failed> {
     let usage = |text: String| Failed::new(USAGE, text);
     let network = &config.network;
     let of_config = |deferred: &Option<crate::config::Deferred>| match deferred {
@@ -52,14 +77,7 @@ pub(super) fn access(args: &GatewayArgs, config: &Config, paths: &Paths) -> Resu
         let only_password = token.is_none() && password.is_some();
         if only_password { "password".to_owned() } else { "token".to_owned() }
     });
-    let mut made = false;
-    if mode == "token" && token.is_none() {
-        let (text, new) = kept_token(paths)?;
-        (token, made) = (Some(Secret::new(text)), new);
-    }
-    let auth = Auth::new(&mode, token.as_ref(), password.as_ref(), false)
-        .map_err(|error| usage(error.to_string()))?;
-    Ok(Access { auth, made })
+    Ok((mode, token, password))
 }
 
 /// The token in its file; it is made if there is none, for its owner alone.
