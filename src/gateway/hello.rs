@@ -95,7 +95,7 @@ impl Gateway {
             "presence": presence,
             "health": {"ok": true, "ts": self.now, "defaultAgentId": facts.agent,
                 "agents": [], "channels": {}, "channelOrder": [], "channelLabels": {},
-                "sessions": {"path": facts.database, "count": 0, "recent": []}},
+                "sessions": {"count": 0, "recent": []}},
             "stateVersion": {"presence": self.presence_version, "health": 1},
             "uptimeMs": self.now.since(self.started),
             "sessionDefaults": {
@@ -103,6 +103,9 @@ impl Gateway {
                 "mainSessionKey": facts.main_key(), "scope": "per-sender",
             },
         });
+        if scopes.covers(Scope::Read) {
+            snapshot["health"]["sessions"]["path"] = facts.database.as_str().into();
+        }
         if scopes.covers(Scope::Admin) {
             snapshot["configPath"] = facts.config.path.as_str().into();
             snapshot["stateDir"] = facts.state_dir.as_str().into();

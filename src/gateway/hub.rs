@@ -2,6 +2,7 @@
 //! events go in, what is to be done comes out.
 
 use super::auth::{About, Caller, Effects, Gate, Scopes, droppable, hears, permit};
+use super::changes::Later;
 use super::chores::Writes;
 use super::facts::Facts;
 use super::frame::{Fault, FrameError, Params, Request};
@@ -132,6 +133,8 @@ pub struct Gateway {
     /// Who waits for work with files, by which method.
     pub(super) chores: BTreeMap<u64, (Conn, String, String)>,
     pub(super) writes: Writes,
+    /// Changes of sessions that are told a little later.
+    pub(super) later: BTreeMap<Key, Later>,
 }
 
 impl Gateway {
@@ -171,6 +174,7 @@ impl Gateway {
             pages: BTreeMap::new(),
             chores: BTreeMap::new(),
             writes: Writes::new(),
+            later: BTreeMap::new(),
         }
     }
 
@@ -302,13 +306,15 @@ impl Gateway {
         let ticks = ticks.map(|client| client.told.plus(TICK_MS));
         let deltas = self.live.values().filter_map(Live::due);
         let devices = self.gate.as_ref().and_then(|gate| gate.devices.due());
-        ticks.chain(deltas).chain(devices).chain(self.lines_due()).min()
+        let timed = ticks.chain(deltas).chain(devices).chain(self.changes_due());
+        timed.chain(self.lines_due()).min()
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.flush_due();
+        self.tell_due_changes();
         self.expire_devices();
         let late = |client: &Client| client.ip.is_some() && client.told.plus(TICK_MS) <= now;
         let late: Vec<Conn> =
@@ -325,6 +331,7 @@ impl Gateway {
     /// The process is about to end.
     pub fn shutdown(&mut self, reason: &str) {
         self.draining = true;
+        self.tell_changes();
         self.log(Level::Info, "gateway", format!("stops: {reason}"));
         let payload = json!({ "reason": reason });
         self.broadcast("shutdown", &payload, &Audience::All);

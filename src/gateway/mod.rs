@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod auth;
+mod changes;
 mod chores;
 mod ends;
 mod events;

@@ -21,7 +21,7 @@ mod workers;
 pub mod zone;
 
 pub use clock::Clock;
-pub use clock::entropy;
+pub use clock::{can_keep_secrets, entropy};
 pub use links::{At, Observer, Outfit, Report, View};
 pub use net::{Got, NetEvent};
 pub use renew::Renewal;

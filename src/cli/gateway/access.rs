@@ -149,3 +149,28 @@ pub(super) fn address(
     let port = args.port.unwrap_or(config.network.port);
     Ok((bind, SocketAddr::new(IpAddr::V4(host), port)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Cli;
+    use crate::cli::args::Command;
+    use crate::config::parse;
+    use clap::Parser;
+
+    /// C14: what a start would refuse is known without making anything.
+    #[test]
+    fn what_a_start_refuses_is_known() {
+        let fits = |args: &[&str], text: &str| {
+            let cli = Cli::try_parse_from([&["stepclaw", "gateway"], args].concat()).unwrap();
+            let Command::Gateway(args) = cli.command else { panic!("a gateway") };
+            fits(&args, &parse(text, &|_| None).unwrap()).map_err(|failed| failed.text)
+        };
+        let open = "{ gateway: { auth: { mode: 'none' }, bind: 'lan' } }";
+        assert!(fits(&[], open).unwrap_err().contains("loopback alone"));
+        assert!(fits(&["--bind", "loopback"], open).is_ok());
+        assert!(fits(&[], "{ gateway: { auth: { token: '${NO_SUCH}' } } }").is_err());
+        assert!(fits(&[], "{ gateway: { auth: { mode: 'password' } } }").is_err());
+        assert!(fits(&[], "{}").is_ok());
+    }
+}

@@ -18,7 +18,7 @@ use crate::config::{Config, Paths};
 use crate::engine::sessions::Input;
 use crate::gateway::auth::{Change, Devices, Entropy, Gate, Issuer, Mode};
 use crate::model::catalog;
-use crate::reactor::{Plan, Reactor, ReactorError, Wish, entropy};
+use crate::reactor::{Plan, Reactor, ReactorError, Wish, can_keep_secrets, entropy};
 use crate::store::state::State;
 use crate::store::{StateLock, Synchronous, agent_db};
 use house::House;
@@ -44,6 +44,10 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
 }
 
 fn serve_here(args: &GatewayArgs) -> Done {
+    if !can_keep_secrets() {
+        let words = "the system gives no random bytes: tokens could be guessed";
+        return Err(Failed::new(FAILED, words));
+    }
     let (paths, config) = super::config::loaded()?;
     let model = reload::model(args, &config)?;
     let cwd = workspace(&config, &paths)?;
@@ -181,6 +185,9 @@ fn serve(reactor: &mut Reactor, house: &mut House, network: bool) -> Result<u8, 
         let idle = sessions.unfinished() == 0 && sessions.is_settled();
         let idle = idle && house.gateway.waiting() == 0;
         if (house.drained && !network) || (!open && idle) {
+            house.gateway.tell_changes();
+            house.settle(reactor)?;
+            house.flush();
             return Ok(OK);
         }
         if house.drained && network {
