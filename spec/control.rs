@@ -147,7 +147,10 @@ fn a_model_is_changed_while_the_gateway_runs() {
         "agents": {"defaults": {"model": "two/m"}}, "gateway": {"port": 4_711}});
     let done = patch(&mut ws, &change)["payload"].clone();
     assert_eq!(done["ok"], true, "{done}");
-    assert_eq!(done["applied"], json!(["models.providers.two", "agents.defaults.model"]));
+    let of_two = |key: &str| format!("models.providers.two.{key}");
+    let applied =
+        ["agents.defaults.model".to_owned(), of_two("apiKey"), of_two("baseUrl"), of_two("models")];
+    assert_eq!(done["applied"], json!(applied));
     assert_eq!(done["requiresRestart"], json!(["gateway.port"]));
     assert_eq!(done["restart"]["scheduled"], false);
     assert_eq!(done["config"]["models"]["providers"]["two"]["apiKey"], MARK);
