@@ -280,7 +280,7 @@ fn the_ledger_has_no_words() {
     assert_eq!(actions, wanted, "{events}");
     assert!(!events.to_string().contains("canary"), "{events}");
     assert_eq!(site.stop(), Some(0));
-    for name in ["state.sqlite", "state.sqlite-wal"] {
+    for name in ["state.sqlite", "state.sqlite-wal", "logs/gateway.log"] {
         let bytes = std::fs::read(home.state().join(name)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(!text.contains("canary-4711") && !text.contains(TOKEN), "{name}");

@@ -145,6 +145,12 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const ANSWERS_MAX: usize = 1_000;
 /// How long a stop in good order lets runs end by themselves, ms (semantics 13).
 pub const DRAIN_MS: u64 = 300_000;
+/// Bytes of the gateway's log before it is begun anew; as much of the former one is kept.
+pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Lines of the log that wait for the disk; what comes beyond is counted and left out.
+pub const LOG_LINES_MAX: usize = 4_096;
+/// Characters of one line's words.
+pub const LOG_CHARS_MAX: usize = 1_000;
 /// Longest frame, bytes.
 pub const FRAME_BYTES_MAX: usize = 25 * 1024 * 1024;
 

@@ -45,11 +45,13 @@ pub enum Command {
     Devices(DevicesArgs),
     /// What ran, from the gateway's ledger: no words, only what happened
     Audit(AuditArgs),
+    /// What the gateway has noted: who came and went, what ran, what failed
+    Logs(LogsArgs),
     /// Look at conversations, begin them anew, delete them
     Sessions(SessionsArgs),
     /// Look at runs: how each ended, and what it waited for
     Runs(RunsArgs),
-    /// Look at the configuration
+    /// Look at the configuration, or change it
     Config(ConfigArgs),
     /// Replay a journal through the engine and compare the transcript byte by byte
     Replay(ReplayArgs),
@@ -109,7 +111,7 @@ pub struct AgentArgs {
 }
 
 /// Arguments of `gateway`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct GatewayArgs {
     /// What to do; without it the gateway runs until it is stopped
     #[command(subcommand)]
@@ -147,7 +149,7 @@ pub struct GatewayArgs {
 }
 
 /// The commands of `gateway`.
-#[derive(Subcommand, Debug)]
+#[derive(Subcommand, Clone, Debug)]
 pub enum GatewayCommand {
     /// Run it, as without a command
     Run,
@@ -252,6 +254,21 @@ pub struct AuditArgs {
     #[arg(long, default_value_t = 100)]
     pub limit: u64,
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `logs`.
+#[derive(Args, Debug)]
+pub struct LogsArgs {
+    /// Go on with what is written from now on
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Most lines to begin with
+    #[arg(long, value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u64).range(1..=5_000))]
+    pub limit: u64,
+    /// Print the lines as they are stored, one JSON object each
     #[arg(long)]
     pub json: bool,
 }
@@ -403,6 +420,25 @@ pub enum ConfigCommand {
     Path,
     /// Print the effective config, secrets left out
     Show,
+    /// Print the value of one key, as gateway.port; secrets left out
+    Get {
+        /// The key
+        key: String,
+    },
+    /// Set one key; a gateway that runs takes it up at once where it can
+    Set {
+        /// The key
+        key: String,
+        /// Its value: a text, a number, true, false, or JSON5
+        value: String,
+    },
+    /// Take one key away: its default holds
+    Unset {
+        /// The key
+        key: String,
+    },
+    /// Let a gateway that runs take up what was written into the file
+    Reload,
     /// Say whether the config is right, and if not, what and where
     Validate {
         /// Another file than the usual one

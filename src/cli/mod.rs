@@ -10,10 +10,12 @@ mod course;
 mod export;
 mod fork;
 mod gateway;
+mod logs;
 mod replay;
 mod runs;
 mod screen;
 mod sessions;
+mod settings;
 mod talk;
 mod words;
 mod zone;
@@ -78,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Status { json } => control::status(json),
         Command::Devices(args) => control::devices(&args),
         Command::Audit(args) => control::audit(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),

@@ -20,7 +20,7 @@ pub(super) fn subagents(at: &At<'_>, config: &mut Config) -> Read<()> {
     for (key, at) in at.fields()? {
         match key {
             "maxConcurrent" => config.lanes.subagent = Some(slots(&at)?),
-            _ => return at.unknown(&["maxConcurrent"], keys::SUBAGENTS),
+            _ => return at.unknown(keys::SUBAGENTS),
         }
     }
     Ok(())
@@ -28,7 +28,6 @@ pub(super) fn subagents(at: &At<'_>, config: &mut Config) -> Read<()> {
 
 /// Reads `agents.defaults.compaction`.
 pub(super) fn compaction(at: &At<'_>, config: &mut Config) -> Read<()> {
-    const KEYS: &[&str] = &["enabled", "reserveTokens", "keepRecentTokens", "midTurnPrecheck"];
     let compaction = &mut config.agent.compaction;
     for (key, at) in at.fields()? {
         match key {
@@ -39,11 +38,11 @@ pub(super) fn compaction(at: &At<'_>, config: &mut Config) -> Read<()> {
                 for (key, at) in at.fields()? {
                     match key {
                         "enabled" => compaction.mid_turn = at.flag()?,
-                        _ => return at.unknown(&["enabled"], &[]),
+                        _ => return at.unknown(&[]),
                     }
                 }
             }
-            _ => return at.unknown(KEYS, keys::COMPACTION),
+            _ => return at.unknown(keys::COMPACTION),
         }
     }
     Ok(())
@@ -54,7 +53,7 @@ pub(super) fn cron(at: &At<'_>, config: &mut Config) -> Read<()> {
     for (key, at) in at.fields()? {
         match key {
             "maxConcurrentRuns" => config.lanes.cron = Some(slots(&at)?),
-            _ => return at.unknown(&["maxConcurrentRuns"], keys::CRON),
+            _ => return at.unknown(keys::CRON),
         }
     }
     Ok(())
@@ -65,15 +64,13 @@ pub(super) fn messages(at: &At<'_>, config: &mut Config) -> Read<()> {
     for (key, at) in at.fields()? {
         match key {
             "queue" => queue(&at, config)?,
-            _ => return at.unknown(&["queue"], keys::MESSAGES),
+            _ => return at.unknown(keys::MESSAGES),
         }
     }
     Ok(())
 }
 
 fn queue(at: &At<'_>, config: &mut Config) -> Read<()> {
-    const KEYS: &[&str] =
-        &["mode", "debounceMs", "cap", "drop", "byChannel", "debounceMsByChannel"];
     let queue = &mut config.queue;
     for (key, at) in at.fields()? {
         match key {
@@ -99,7 +96,7 @@ fn queue(at: &At<'_>, config: &mut Config) -> Read<()> {
                     of_channel(&mut queue.by_channel, channel).debounce_ms = Some(quiet);
                 }
             }
-            _ => return at.unknown(KEYS, &[]),
+            _ => return at.unknown(&[]),
         }
     }
     Ok(())
@@ -119,7 +116,6 @@ fn mode(at: &At<'_>) -> Read<Mode> {
 
 /// Reads `session`.
 pub(super) fn session(at: &At<'_>, config: &mut Config) -> Read<()> {
-    const KEYS: &[&str] = &["dmScope", "groupScope", "mainKey", "identityLinks", "reset"];
     let session = &mut config.session;
     for (key, at) in at.fields()? {
         match key {
@@ -138,7 +134,7 @@ pub(super) fn session(at: &At<'_>, config: &mut Config) -> Read<()> {
             },
             "identityLinks" => links(&at, session)?,
             "reset" => session.reset = reset(&at)?,
-            _ => return at.unknown(KEYS, keys::SESSION),
+            _ => return at.unknown(keys::SESSION),
         }
     }
     Ok(())
@@ -190,7 +186,7 @@ fn reset(at: &At<'_>) -> Read<ResetPolicy> {
                 Err(_) => return at.bad("expected an hour"),
             },
             "idleMinutes" => idle_minutes = Some(at.whole(u32::MAX)?),
-            _ => return at.unknown(&["mode", "atHour", "idleMinutes"], &[]),
+            _ => return at.unknown(&[]),
         }
     }
     match when {
@@ -204,7 +200,6 @@ fn reset(at: &At<'_>) -> Read<ResetPolicy> {
 
 /// Reads `diagnostics`.
 pub(super) fn diagnostics(at: &At<'_>, config: &mut Config) -> Read<()> {
-    const KEYS: &[&str] = &["stuckSessionWarnMs", "stuckSessionAbortMs"];
     let (mut warn_ms, mut abort_ms) = (STUCK_WARN_MS, None);
     let mut abort_at = None;
     for (key, at) in at.fields()? {
@@ -214,7 +209,7 @@ pub(super) fn diagnostics(at: &At<'_>, config: &mut Config) -> Read<()> {
                 abort_ms = Some(at.count()?);
                 abort_at = Some(at);
             }
-            _ => return at.unknown(KEYS, keys::DIAGNOSTICS),
+            _ => return at.unknown(keys::DIAGNOSTICS),
         }
     }
     config.watch = Thresholds::new(warn_ms);

@@ -1,12 +1,12 @@
 //! Keys that OpenClaw knows and we do not support yet: a config that uses one is refused by name,
-//! since running on without what was asked for would be worse.
+//! since running on without what was asked for would be worse. Those that are read are in the
+//! table (`keys.txt`).
 
 /// Keys of the config itself.
 pub(super) const TOP: &[&str] = &[
     "meta",
     "env",
     "wizard",
-    "logging",
     "cli",
     "update",
     "browser",
@@ -327,3 +327,15 @@ pub(super) const GATEWAY_PAIRING: &[&str] = &["autoApproveCidrs"];
 pub(super) const GATEWAY_HTTP: &[&str] = &["securityHeaders"];
 /// Keys of `gateway.http.endpoints`.
 pub(super) const GATEWAY_ENDPOINTS: &[&str] = &["responses"];
+/// Keys of `logging`.
+pub(super) const LOGGING: &[&str] = &[
+    "file",
+    "maxFileBytes",
+    "consoleLevel",
+    "consoleStyle",
+    "redactSensitive",
+    "redactPatterns",
+    "audit",
+];
+/// Levels of OpenClaw's log that we do not have.
+pub(super) const LEVELS: &[&str] = &["silent", "fatal", "trace"];

@@ -69,17 +69,26 @@ pub fn workspace(config: &Config, paths: &Paths, env: &dyn Fn(&str) -> Option<St
 /// # Errors
 /// [`LoadError`] when it cannot be read or is wrong.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, LoadError> {
-    let shown = path.display().to_string();
-    let unreadable = |error| LoadError::Unreadable { path: shown.clone(), error };
+    let Some(text) = text(path)? else { return Ok(Config::default()) };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let file = || Some(path.display().to_string());
+    parse(text, env).map_err(|error| ConfigError { file: file(), ..error }.into())
+}
+
+/// The text of a config file; nothing if there is none.
+///
+/// # Errors
+/// [`LoadError::Unreadable`].
+pub fn text(path: &Path) -> Result<Option<String>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.display().to_string(), error };
     let bytes = match read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Config::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     };
     let text = String::from_utf8(bytes)
         .map_err(|error| unreadable(std::io::Error::new(ErrorKind::InvalidData, error)))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    parse(text, env).map_err(|error| ConfigError { file: Some(shown.clone()), ..error }.into())
+    Ok(Some(text))
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! The config file: shapes and errors (pure), loading (edge) (spec/config.md).
 
+mod change;
 mod conduct;
 mod end;
 #[cfg(any(test, fuzzing, feature = "sim"))]
@@ -8,18 +9,24 @@ mod keys;
 pub mod load;
 mod network;
 mod read;
+mod schema;
 mod secret;
 mod show;
+mod table;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
-pub use load::{LoadError, Paths, load, paths, process_env, workspace};
+pub use change::{Change, ChangeError, REDACTED, Seen, Wanted, change, changed, seen, setting};
+pub use load::{LoadError, Paths, load, paths, process_env, text, workspace};
 pub use network::{Bind, Network, PORT};
+pub use schema::{lookup, schema};
 pub use secret::{Deferred, MissingVar, Secret};
 pub use show::show;
+pub use table::{Changed, Reload};
 
+use crate::base::Level;
 use crate::base::key::Scopes;
 use crate::engine::reset::ResetPolicy;
 use crate::engine::turns::Partial;
@@ -49,6 +56,8 @@ pub struct Config {
     pub store: Store,
     /// `gateway`.
     pub network: Network,
+    /// `logging.level`.
+    pub log: Level,
 }
 
 /// `models.providers.<id>`: where models are served.
@@ -217,6 +226,7 @@ impl Default for Config {
             watch: Thresholds::default(),
             store: Store::default(),
             network: Network::default(),
+            log: Level::default(),
         }
     }
 }
@@ -230,6 +240,8 @@ pub struct ConfigError {
     pub line: usize,
     /// Column, from 1.
     pub column: usize,
+    /// The path of what is wrong, where it is a value's or a key's.
+    pub path: String,
     /// What is wrong.
     pub message: String,
 }
@@ -250,11 +262,12 @@ pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Config,
         file: None,
         line,
         column,
+        path: String::new(),
         message,
     };
     let root = tree::parse(text).map_err(error)?;
     read::config(&root, env).map_err(|fault| {
         let place = tree::place(text, &fault.path, fault.key);
-        error((place, fault.message))
+        ConfigError { path: read::shown(&fault.path), ..error((place, fault.message)) }
     })
 }

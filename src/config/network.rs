@@ -69,8 +69,6 @@ pub const PORT: u16 = 18_789;
 
 /// Reads `gateway`.
 pub(super) fn gateway(at: &At<'_>, env: Env<'_>, config: &mut Config) -> Read<()> {
-    const KEYS: &[&str] =
-        &["port", "mode", "bind", "customBindHost", "auth", "controlUi", "nodes", "http"];
     let (mut bind, mut custom) = (None, None);
     let network = &mut config.network;
     for (key, at) in at.fields()? {
@@ -90,7 +88,7 @@ pub(super) fn gateway(at: &At<'_>, env: Env<'_>, config: &mut Config) -> Read<()
             "controlUi" => control_ui(&at, network)?,
             "nodes" => nodes(&at, network)?,
             "http" => http(&at, network)?,
-            _ => return at.unknown(KEYS, keys::GATEWAY),
+            _ => return at.unknown(keys::GATEWAY),
         }
     }
     if let Some(at) = bind {
@@ -120,20 +118,13 @@ fn auth(at: &At<'_>, env: Env<'_>, network: &mut Network) -> Read<()> {
             "password" => network.password = Some(secret(&at, env)?),
             "allowTailscale" if !at.flag()? => {}
             "allowTailscale" => return at.bad("Tailscale identities are not supported"),
-            _ => return at.unknown(&["mode", "token", "password"], keys::GATEWAY_AUTH),
+            _ => return at.unknown(keys::GATEWAY_AUTH),
         }
     }
     Ok(())
 }
 
 fn control_ui(at: &At<'_>, network: &mut Network) -> Read<()> {
-    const KEYS: &[&str] = &[
-        "enabled",
-        "root",
-        "basePath",
-        "allowedOrigins",
-        "dangerouslyAllowHostHeaderOriginFallback",
-    ];
     for (key, at) in at.fields()? {
         match key {
             "enabled" => network.ui = at.flag()?,
@@ -145,7 +136,7 @@ fn control_ui(at: &At<'_>, network: &mut Network) -> Read<()> {
                 network.origins = origins?;
             }
             "dangerouslyAllowHostHeaderOriginFallback" => network.host_origin = at.flag()?,
-            _ => return at.unknown(KEYS, keys::GATEWAY_UI),
+            _ => return at.unknown(keys::GATEWAY_UI),
         }
     }
     Ok(())
@@ -168,11 +159,11 @@ fn nodes(at: &At<'_>, network: &mut Network) -> Read<()> {
                 for (key, at) in at.fields()? {
                     match key {
                         "autoApproveLocal" => network.auto_approve_local = at.flag()?,
-                        _ => return at.unknown(&["autoApproveLocal"], keys::GATEWAY_PAIRING),
+                        _ => return at.unknown(keys::GATEWAY_PAIRING),
                     }
                 }
             }
-            _ => return at.unknown(&["pairing"], keys::GATEWAY_NODES),
+            _ => return at.unknown(keys::GATEWAY_NODES),
         }
     }
     Ok(())
@@ -185,11 +176,11 @@ fn http(at: &At<'_>, network: &mut Network) -> Read<()> {
                 for (key, at) in at.fields()? {
                     match key {
                         "chatCompletions" => network.chat_completions = enabled(&at)?,
-                        _ => return at.unknown(&["chatCompletions"], keys::GATEWAY_ENDPOINTS),
+                        _ => return at.unknown(keys::GATEWAY_ENDPOINTS),
                     }
                 }
             }
-            _ => return at.unknown(&["endpoints"], keys::GATEWAY_HTTP),
+            _ => return at.unknown(keys::GATEWAY_HTTP),
         }
     }
     Ok(())
@@ -200,7 +191,7 @@ fn enabled(at: &At<'_>) -> Read<bool> {
     for (key, at) in at.fields()? {
         match key {
             "enabled" => enabled = at.flag()?,
-            _ => return at.unknown(&["enabled"], &[]),
+            _ => return at.unknown(&[]),
         }
     }
     Ok(enabled)

@@ -5,6 +5,7 @@ use super::keys;
 use super::secret::{expand, is_name};
 use super::tree::{Node, Step};
 use super::{Config, Deferred, Model, ModelCompat, Provider, Synchronous};
+use crate::base::Level;
 use crate::model::wire::request::{IdStyle, MaxTokensField};
 
 /// Something wrong, and the path to it.
@@ -25,7 +26,7 @@ pub(super) struct At<'n> {
 }
 
 /// The path as people write it.
-fn shown(path: &[Step]) -> String {
+pub(super) fn shown(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
@@ -129,8 +130,10 @@ impl<'n> At<'n> {
     }
 
     /// A key that nobody reads: OpenClaw's, or nobody's.
-    pub fn unknown<T>(&self, known: &[&str], later: &[&str]) -> Read<T> {
+    pub fn unknown<T>(&self, later: &[&str]) -> Read<T> {
         let path = shown(&self.path);
+        let object = self.path.len().saturating_sub(1);
+        let known = super::table::names(&self.path[..object]);
         let key = match self.path.last() {
             Some(Step::Key(key)) => key.as_str(),
             _ => "",
@@ -172,18 +175,6 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// Reads the whole config.
 pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
-    const KEYS: &[&str] = &[
-        "models",
-        "agents",
-        "tools",
-        "messages",
-        "session",
-        "cron",
-        "diagnostics",
-        "gateway",
-        "store",
-        "$schema",
-    ];
     let mut config = Config::default();
     let mut primary = None;
     for (key, at) in (At { node: root, path: Vec::new() }).fields()? {
@@ -198,11 +189,16 @@ pub(super) fn config(root: &Node, env: Env<'_>) -> Read<Config> {
             "diagnostics" => conduct::diagnostics(&at, &mut config)?,
             "gateway" => super::network::gateway(&at, env, &mut config)?,
             "store" => store(&at, &mut config)?,
-            _ => return at.unknown(KEYS, keys::TOP),
+            "logging" => logging(&at, &mut config)?,
+            _ => return at.unknown(keys::TOP),
         }
     }
     if let Some(at) = primary {
         served(&at, &config)?;
+    }
+    // What was read is in the table too, so that it is shown and its changes are known.
+    if let Some(path) = super::table::stranger(root, &mut Vec::new()) {
+        return At { node: root, path }.unknown(&[]);
     }
     Ok(config)
 }
@@ -231,7 +227,7 @@ fn models(at: &At<'_>, env: Env<'_>) -> Read<Vec<Provider>> {
                 }
             }
             "mode" if at.node == &Node::Text("merge".to_owned()) => {}
-            _ => return at.unknown(&["providers"], keys::MODELS),
+            _ => return at.unknown(keys::MODELS),
         }
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
@@ -239,7 +235,6 @@ fn models(at: &At<'_>, env: Env<'_>) -> Read<Vec<Provider>> {
 }
 
 fn provider(id: &str, at: &At<'_>, env: Env<'_>) -> Read<Provider> {
-    const KEYS: &[&str] = &["baseUrl", "apiKey", "api", "headers", "models"];
     if id == crate::model::catalog::OFFLINE {
         return at.bad("this name belongs to the built-in offline model");
     }
@@ -263,7 +258,7 @@ fn provider(id: &str, at: &At<'_>, env: Env<'_>) -> Read<Provider> {
                     models.push(model(&at)?);
                 }
             }
-            _ => return at.unknown(KEYS, keys::PROVIDER),
+            _ => return at.unknown(keys::PROVIDER),
         }
     }
     let Some(base_url) = base_url else { return at.bad("baseUrl is missing") };
@@ -340,7 +335,7 @@ pub(super) fn secret(at: &At<'_>, env: Env<'_>) -> Read<Deferred> {
                 _ => return at.bad("expected a variable's name, such as OPENAI_API_KEY"),
             },
             "provider" if at.text()? == "default" => {}
-            _ => return at.unknown(&["source", "id"], &["provider"]),
+            _ => return at.unknown(&["provider"]),
         }
     }
     match (source, name) {
@@ -351,17 +346,6 @@ pub(super) fn secret(at: &At<'_>, env: Env<'_>) -> Read<Deferred> {
 }
 
 fn model(at: &At<'_>) -> Read<Model> {
-    const KEYS: &[&str] = &[
-        "id",
-        "name",
-        "api",
-        "contextWindow",
-        "maxTokens",
-        "input",
-        "reasoning",
-        "cost",
-        "compat",
-    ];
     let (mut id, mut name) = (None, None);
     let (mut context_window, mut max_tokens) = (200_000, 8_192);
     let (mut reasoning, mut images) = (false, false);
@@ -378,7 +362,7 @@ fn model(at: &At<'_>) -> Read<Model> {
             // Prices change nothing that we do; catalogues carry them everywhere.
             "cost" => drop(at.fields()?),
             "compat" => compat_of(&at, &mut compat)?,
-            _ => return at.unknown(KEYS, keys::MODEL),
+            _ => return at.unknown(keys::MODEL),
         }
     }
     compat.encoding.images = images;
@@ -405,18 +389,6 @@ fn input(at: &At<'_>) -> Read<bool> {
 
 fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
     use crate::model::wire::request::NoText;
-    const KEYS: &[&str] = &[
-        "supportsStore",
-        "supportsDeveloperRole",
-        "supportsUsageInStreaming",
-        "supportsTools",
-        "maxTokensField",
-        "requiresToolResultName",
-        "requiresAssistantAfterToolResult",
-        "requiresMistralToolIds",
-        "requiresStringContent",
-        "emptyAssistantContent",
-    ];
     for (key, at) in at.fields()? {
         match key {
             "supportsStore" => compat.store = at.flag()?,
@@ -447,7 +419,7 @@ fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
                     _ => return at.bad("expected \"null\", \"empty\" or \"omit\""),
                 }
             }
-            _ => return at.unknown(KEYS, keys::COMPAT),
+            _ => return at.unknown(keys::COMPAT),
         }
     }
     Ok(())
@@ -455,12 +427,10 @@ fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
 
 /// Reads `agents`; gives back where the primary model is named.
 fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<'n>>> {
-    const KEYS: &[&str] =
-        &["model", "workspace", "timeoutSeconds", "maxConcurrent", "subagents", "compaction"];
     let mut primary = None;
     for (key, at) in at.fields()? {
         if key != "defaults" {
-            return at.unknown(&["defaults"], keys::AGENTS);
+            return at.unknown(keys::AGENTS);
         }
         for (key, at) in at.fields()? {
             match key {
@@ -474,7 +444,7 @@ fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<
                 "maxConcurrent" => config.lanes.main = Some(conduct::slots(&at)?),
                 "subagents" => conduct::subagents(&at, config)?,
                 "compaction" => conduct::compaction(&at, config)?,
-                _ => return at.unknown(KEYS, keys::DEFAULTS),
+                _ => return at.unknown(keys::DEFAULTS),
             }
         }
     }
@@ -499,7 +469,7 @@ fn model_ref<'n>(at: &At<'n>) -> Read<At<'n>> {
             "primary" => primary = Some(named(at)?),
             "fallbacks" if at.items()?.is_empty() => {}
             "fallbacks" => return at.bad("is not supported yet, unless it is empty"),
-            _ => return at.unknown(&["primary", "fallbacks"], &["timeoutMs"]),
+            _ => return at.unknown(&["timeoutMs"]),
         }
     }
     match primary {
@@ -516,11 +486,11 @@ fn tools(at: &At<'_>, config: &mut Config) -> Read<()> {
                 for (key, at) in at.fields()? {
                     match key {
                         "enabled" => config.tools.loop_detection = at.flag()?,
-                        _ => return at.unknown(&["enabled"], keys::LOOP),
+                        _ => return at.unknown(keys::LOOP),
                     }
                 }
             }
-            _ => return at.unknown(&["exec", "loopDetection"], keys::TOOLS),
+            _ => return at.unknown(keys::TOOLS),
         }
     }
     Ok(())
@@ -539,13 +509,12 @@ fn exec(at: &At<'_>, config: &mut Config) -> Read<()> {
                         "enabled" => config.tools.apply_patch = at.flag()?,
                         "workspaceOnly" => config.tools.apply_patch_workspace_only = at.flag()?,
                         _ => {
-                            let known = ["enabled", "workspaceOnly"];
-                            return at.unknown(&known, keys::APPLY_PATCH);
+                            return at.unknown(keys::APPLY_PATCH);
                         }
                     }
                 }
             }
-            _ => return at.unknown(&["timeoutSeconds", "applyPatch"], keys::EXEC),
+            _ => return at.unknown(keys::EXEC),
         }
     }
     Ok(())
@@ -554,13 +523,32 @@ fn exec(at: &At<'_>, config: &mut Config) -> Read<()> {
 fn store(at: &At<'_>, config: &mut Config) -> Read<()> {
     for (key, at) in at.fields()? {
         if key != "synchronous" {
-            return at.unknown(&["synchronous"], &[]);
+            return at.unknown(&[]);
         }
         config.store.synchronous = match at.text()? {
             "full" => Synchronous::Full,
             "normal" => Synchronous::Normal,
             _ => return at.bad("expected \"full\" or \"normal\""),
         };
+    }
+    Ok(())
+}
+
+fn logging(at: &At<'_>, config: &mut Config) -> Read<()> {
+    for (key, at) in at.fields()? {
+        match key {
+            "level" => {
+                let word = at.text()?;
+                match Level::from_word(word) {
+                    Some(level) => config.log = level,
+                    None if keys::LEVELS.contains(&word) => {
+                        return at.bad(format!("{word:?} is not supported yet"));
+                    }
+                    None => return at.bad("expected \"error\", \"warn\", \"info\" or \"debug\""),
+                }
+            }
+            _ => return at.unknown(keys::LOGGING),
+        }
     }
     Ok(())
 }

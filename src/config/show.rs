@@ -25,6 +25,12 @@ pub fn show(config: &Config) -> Value {
             "workspace": config.agent.workspace,
             "timeoutSeconds": config.agent.timeout_seconds,
             "maxConcurrent": config.lanes.main,
+            "compaction": {
+                "enabled": config.agent.compaction.enabled,
+                "reserveTokens": config.agent.compaction.reserve_tokens,
+                "keepRecentTokens": config.agent.compaction.keep_recent_tokens,
+                "midTurnPrecheck": { "enabled": config.agent.compaction.mid_turn },
+            },
             "subagents": { "maxConcurrent": config.lanes.subagent },
         }},
         "tools": {
@@ -45,6 +51,7 @@ pub fn show(config: &Config) -> Value {
             "stuckSessionAbortMs": config.watch.abort_ms,
         },
         "store": { "synchronous": synchronous },
+        "logging": { "level": config.log.word() },
         "gateway": network(&config.network),
     })
 }

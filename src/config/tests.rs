@@ -46,6 +46,12 @@ const FULL: &str = r#"{
       workspace: "~/work",
       timeoutSeconds: 600,
       maxConcurrent: 3,
+      compaction: {
+        enabled: false,
+        reserveTokens: 9000,
+        keepRecentTokens: 8000,
+        midTurnPrecheck: { enabled: true },
+      },
       subagents: { maxConcurrent: 2 },
     },
   },

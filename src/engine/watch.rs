@@ -230,6 +230,11 @@ impl Watch {
         Watch { thresholds, told: BTreeMap::new() }
     }
 
+    /// Other thresholds; what was decided by the former ones is not repeated for that.
+    pub fn set_thresholds(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+    }
+
     /// Looks at a session; call it every [`WATCH_TICK_MS`]. `generation` counts the session's
     /// processing: another number is another piece of work.
     pub fn look(

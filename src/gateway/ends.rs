@@ -21,6 +21,7 @@ impl Gateway {
     /// Something that the sessions say.
     pub fn of_sessions(&mut self, event: &Event) {
         let now = self.now;
+        self.log_sessions(event);
         match event {
             Event::Accepted { run, key, at } => self.accepted(run, key, *at),
             Event::Known(run, outcome) => self.known(run, outcome),
@@ -194,6 +195,7 @@ impl Gateway {
     fn ended(&mut self, key: &Key, run: &RunId, end: &Termination, into: Option<&RunId>) {
         self.flush(run);
         self.note_end(key, run, end);
+        self.log_end(key, run, end, into);
         let live = self.live.remove(run);
         let payloads = match (into, &live) {
             (None, Some(live)) => live.collected.payloads(end),

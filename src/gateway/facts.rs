@@ -47,18 +47,10 @@ pub struct ToolFacts {
 pub struct ConfigFacts {
     /// The file.
     pub path: String,
-    /// Whether it is there.
-    pub exists: bool,
-    /// Its text, without secrets.
-    pub raw: Option<String>,
-    /// What it says, without secrets.
-    pub parsed: Value,
     /// What holds.
     pub effective: Value,
-    /// A hash of its text.
-    pub hash: Option<String>,
-    /// What is wrong with it.
-    pub issues: Vec<String>,
+    /// When this was collected, as people write a time.
+    pub made_at: String,
 }
 
 /// Everything that does not change while the process lives, but for the configuration.

@@ -1,5 +1,6 @@
 //! What is done with the store's answers.
 
+use super::auth::Scope;
 use super::frame::Fault;
 use super::hub::{Gateway, Sight};
 use super::methods::{Message, changed_session, previewed};
@@ -96,11 +97,29 @@ impl Gateway {
                 return self.delete_found(conn, id, key, (expected, archived), listed.as_deref());
             }
             (After::Health, Found::List(listed, total)) => {
-                self.health_of(&listed, total, sessions.unfinished(), sessions.in_use())
+                self.health_for(conn, &listed, total, sessions)
             }
             (After::Status, Found::List(listed, total)) => self.status_of(&listed, total),
             _ => return Err(unfit()),
         }))
+    }
+
+    /// Whoever asks may know how it does; whose conversations there are, and where, is for readers.
+    fn health_for(
+        &self,
+        conn: Conn,
+        listed: &[Listed],
+        total: u64,
+        sessions: &crate::engine::sessions::Sessions,
+    ) -> Value {
+        let reads = self.clients.get(&conn).is_none_or(|c| c.scopes.covers(Scope::Read));
+        let listed = if reads { listed } else { &[] };
+        let mut health = self.health_of(listed, total, sessions.unfinished(), sessions.in_use());
+        if !reads {
+            without_path(&mut health["sessions"]);
+            without_path(&mut health["agents"][0]["sessions"]);
+        }
+        health
     }
 
     /// A change that was asked for is stored, or not.
@@ -266,6 +285,12 @@ impl Gateway {
         self.changes.push((Arc::clone(&key), conn, id.to_owned(), Asked::Delete));
         self.out.push(Do::Give(Input::Delete(key)));
         Ok(None)
+    }
+}
+
+fn without_path(sessions: &mut Value) {
+    if let Value::Object(fields) = sessions {
+        fields.remove("path");
     }
 }
 

@@ -59,6 +59,7 @@ impl Gateway {
     fn refuse_connect(&mut self, conn: Conn, id: &str, refused: Refused) {
         let frame = json!({"type": "res", "id": id, "ok": false, "error": refused.error()});
         let at = self.now.plus(refused.delay_ms);
+        self.log_refused(conn, &frame["error"]);
         self.follow_effects(refused.effects);
         let last = (frame, refused.close_code, refused.close_reason);
         self.refusals.insert(conn, last);
@@ -94,7 +95,7 @@ impl Gateway {
             "presence": presence,
             "health": {"ok": true, "ts": self.now, "defaultAgentId": facts.agent,
                 "agents": [], "channels": {}, "channelOrder": [], "channelLabels": {},
-                "sessions": {"path": facts.database, "count": 0, "recent": []}},
+                "sessions": {"count": 0, "recent": []}},
             "stateVersion": {"presence": self.presence_version, "health": 1},
             "uptimeMs": self.now.since(self.started),
             "sessionDefaults": {
@@ -102,6 +103,9 @@ impl Gateway {
                 "mainSessionKey": facts.main_key(), "scope": "per-sender",
             },
         });
+        if scopes.covers(Scope::Read) {
+            snapshot["health"]["sessions"]["path"] = facts.database.as_str().into();
+        }
         if scopes.covers(Scope::Admin) {
             snapshot["configPath"] = facts.config.path.as_str().into();
             snapshot["stateDir"] = facts.state_dir.as_str().into();
@@ -174,6 +178,7 @@ impl Gateway {
                 let Some(line) = self.lines.get_mut(&conn) else { return };
                 line.wire.hello(self.now);
                 line.stage = Stage::Open;
+                self.log_hello(conn, &client);
                 self.give(conn, &Frame::whole(&answer(&id, Ok(hello))));
                 self.clients.insert(conn, *client.clone());
                 self.presence_changed(&client);

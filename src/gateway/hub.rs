@@ -2,6 +2,8 @@
 //! events go in, what is to be done comes out.
 
 use super::auth::{About, Caller, Effects, Gate, Scopes, droppable, hears, permit};
+use super::changes::Later;
+use super::chores::Writes;
 use super::facts::Facts;
 use super::frame::{Fault, FrameError, Params, Request};
 use super::hello::Kept;
@@ -12,7 +14,7 @@ use super::pending::{After, Asked, Want};
 use super::runs::Live;
 use super::schema::Schemas;
 use crate::base::limits::REQUESTS_MAX;
-use crate::base::{Millis, RunId};
+use crate::base::{Level, Millis, RunId};
 use crate::engine::sessions::{Key, Sessions, Waits};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -128,6 +130,11 @@ pub struct Gateway {
     pub(super) web: Web,
     /// Who waits for pages of the ledger; whether for the newer method.
     pub(super) pages: BTreeMap<u64, (Conn, String, bool)>,
+    /// Who waits for work with files, by which method.
+    pub(super) chores: BTreeMap<u64, (Conn, String, String)>,
+    pub(super) writes: Writes,
+    /// Changes of sessions that are told a little later.
+    pub(super) later: BTreeMap<Key, Later>,
 }
 
 impl Gateway {
@@ -165,6 +172,9 @@ impl Gateway {
             creating: BTreeMap::new(),
             web: Web::default(),
             pages: BTreeMap::new(),
+            chores: BTreeMap::new(),
+            writes: Writes::new(),
+            later: BTreeMap::new(),
         }
     }
 
@@ -177,7 +187,7 @@ impl Gateway {
     #[must_use]
     pub fn waiting(&self) -> usize {
         let wants: usize = self.wants.values().map(Vec::len).sum();
-        wants + self.waits.len() + self.changes.len() + self.asked.len()
+        wants + self.waits.len() + self.changes.len() + self.asked.len() + self.chores.len()
     }
 
     /// A parent process at the other end of pipes: it may do everything.
@@ -221,6 +231,7 @@ impl Gateway {
             live.tools.remove(&conn);
         }
         if let Some(client) = self.clients.remove(&conn) {
+            self.log_gone(conn, &client);
             self.presence_changed(&client);
         }
     }
@@ -295,13 +306,15 @@ impl Gateway {
         let ticks = ticks.map(|client| client.told.plus(TICK_MS));
         let deltas = self.live.values().filter_map(Live::due);
         let devices = self.gate.as_ref().and_then(|gate| gate.devices.due());
-        ticks.chain(deltas).chain(devices).chain(self.lines_due()).min()
+        let timed = ticks.chain(deltas).chain(devices).chain(self.changes_due());
+        timed.chain(self.lines_due()).min()
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.flush_due();
+        self.tell_due_changes();
         self.expire_devices();
         let late = |client: &Client| client.ip.is_some() && client.told.plus(TICK_MS) <= now;
         let late: Vec<Conn> =
@@ -318,6 +331,8 @@ impl Gateway {
     /// The process is about to end.
     pub fn shutdown(&mut self, reason: &str) {
         self.draining = true;
+        self.tell_changes();
+        self.log(Level::Info, "gateway", format!("stops: {reason}"));
         let payload = json!({ "reason": reason });
         self.broadcast("shutdown", &payload, &Audience::All);
         let sockets = self.clients.iter().filter(|(_, client)| client.ip.is_some());

@@ -5,7 +5,7 @@ use super::frame::{Fault, Params};
 use super::hub::{Gateway, Sight};
 use super::out::{Conn, Do};
 use super::runs::agent;
-use crate::base::RunId;
+use crate::base::{Level, RunId};
 use crate::engine::sessions::Key;
 use crate::engine::{Cause, Event, Outcome, Termination};
 use crate::transcript::OpenCall;
@@ -16,7 +16,16 @@ impl Gateway {
     pub(super) fn note(&mut self, key: &Key, run: &RunId, event: &Event, calls: &[OpenCall]) {
         let call = |n: &u16| calls.get(usize::from(*n));
         match event {
-            Event::AgentStart => self.audit(key, run, What::RunStarted),
+            Event::AgentStart => {
+                self.audit(key, run, What::RunStarted);
+                self.log_run(Level::Info, key, run, "started");
+            }
+            Event::Retry { attempt, max, delay_ms, failure } => {
+                let kind = failure.kind.name();
+                let what =
+                    format!("its model failed: {kind}; try {attempt} of {max} in {delay_ms} ms");
+                self.log_run(Level::Warn, key, run, &what);
+            }
             Event::ToolStart(n) => {
                 if let Some(call) = call(n) {
                     let what = What::ToolStarted { call: &call.id, name: &call.name };
@@ -38,7 +47,6 @@ impl Gateway {
             | Event::MessageEnd(_)
             | Event::ToolUpdate(..)
             | Event::TurnEnd { .. }
-            | Event::Retry { .. }
             | Event::CompactionStart(_)
             | Event::CompactionEnd(_)
             | Event::AbortSlow

@@ -3,7 +3,9 @@
 
 pub mod audit;
 pub mod auth;
-pub mod compaction;
+mod changes;
+mod chores;
+mod compaction;
 mod ends;
 mod events;
 mod facts;
@@ -14,6 +16,7 @@ mod http;
 mod hub;
 mod ledger;
 mod lines;
+mod log;
 mod methods;
 mod out;
 mod pending;
@@ -25,6 +28,7 @@ mod schema;
 mod tests;
 pub mod wire;
 
+pub use chores::{Chore, ChoreGot, ConfigChanged, ConfigSeen};
 pub use facts::{ConfigFacts, Facts, ModelFacts, ToolFacts};
 pub use frame::{Fault, FrameError, Request};
 pub use http::{FileGot, FileWanted, Pages, ToolAsked};

@@ -3,8 +3,10 @@
 
 use super::audit::{Query as AuditQuery, Row};
 use super::auth::Change;
+use super::chores::Chore;
 use super::frame::Fault;
 use super::http::{FileWanted, ToolAsked};
+use crate::base::Level;
 use crate::engine::sessions::{Input, Key, Target};
 use crate::records::{Query, Wanted};
 use serde::Serialize;
@@ -75,6 +77,11 @@ pub enum Do {
     File(FileWanted),
     /// A tool runs, outside of a run.
     Tool(ToolAsked),
+    /// Work with files is done.
+    Chore(u64, Box<Chore>),
+    /// A line of the log: how much it matters, of what it is, and the words. It never holds what
+    /// somebody said, nor a credential.
+    Log(Level, &'static str, String),
 }
 
 /// The beginning of an event's frame, without its number and its end.

@@ -297,19 +297,6 @@ impl Gateway {
         self.broadcast("agent", &payload, to);
     }
 
-    /// Something about a session has changed.
-    pub(super) fn session_changed(&mut self, key: &Key, what: Value) {
-        let mut payload = what;
-        payload["sessionKey"] = (&**key).into();
-        payload["agentId"] = agent(key).into();
-        payload["ts"] = self.now.0.into();
-        payload["updatedAt"] = self.now.0.into();
-        if let Some(id) = self.ids.get(key) {
-            payload["sessionId"] = id.as_str().into();
-        }
-        self.broadcast("sessions.changed", &payload, &Audience::Subscribed);
-    }
-
     /// Entries were stored, in the name of a run.
     pub fn stored(&mut self, key: &Key, session: &str, run: &RunId, entries: &[Entry], first: u64) {
         self.learn_id(key, session);

@@ -27,6 +27,19 @@ impl Clock {
     }
 }
 
+/// Whether the system has a random source: what is to be a secret must not be made without one.
+#[must_use]
+pub fn can_keep_secrets() -> bool {
+    let random = ring::rand::SystemRandom::new();
+    is_random(|bytes| ring::rand::SecureRandom::fill(&random, bytes).is_ok())
+}
+
+/// A source that fails, or says the same twice, is none.
+fn is_random(mut fill: impl FnMut(&mut [u8]) -> bool) -> bool {
+    let (mut one, mut other) = ([0u8; 32], [0u8; 32]);
+    fill(&mut one) && fill(&mut other) && one != other
+}
+
 /// Bytes from the system's random source.
 #[must_use]
 pub fn entropy<const N: usize>() -> [u8; N] {
@@ -41,4 +54,26 @@ pub fn entropy<const N: usize>() -> [u8; N] {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H6: a gateway is not started on a source that is none.
+    #[test]
+    fn a_source_that_is_none_is_known() {
+        assert!(can_keep_secrets());
+        assert!(!is_random(|_| false));
+        assert!(!is_random(|bytes| {
+            bytes.fill(7);
+            true
+        }));
+        let mut calls = 0;
+        let fails_later = |_: &mut [u8]| {
+            calls += 1;
+            calls == 1
+        };
+        assert!(!is_random(fails_later));
+    }
 }

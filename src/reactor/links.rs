@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a process is equipped with; fixed for its life.
+/// What a process is equipped with; fixed for its life, but for what a [`super::Renewal`] brings.
 #[derive(Debug)]
 pub struct Outfit {
     /// The agent's database.

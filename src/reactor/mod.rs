@@ -15,6 +15,7 @@ mod learn;
 mod links;
 mod net;
 mod phases;
+mod renew;
 mod seat;
 mod settle;
 mod stored;
@@ -22,10 +23,11 @@ mod workers;
 pub mod zone;
 
 pub use clock::Clock;
-pub use clock::entropy;
+pub use clock::{can_keep_secrets, entropy};
 pub use compact::Compaction;
 pub use links::{At, Observer, Outfit, Report, View};
 pub use net::{Got, NetEvent};
+pub use renew::Renewal;
 pub use seat::Address;
 pub use stored::{plain, request};
 

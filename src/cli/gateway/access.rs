@@ -27,6 +27,31 @@ pub(in crate::cli) fn token_file(paths: &Paths) -> PathBuf {
 
 /// The secret by the arguments, the environment, the config, or a file that is made for it.
 pub(super) fn access(args: &GatewayArgs, config: &Config, paths: &Paths) -> Result<Access, Failed> {
+    let (mode, mut token, password) = said(args, config)?;
+    let mut made = false;
+    if mode == "token" && token.is_none() {
+        let (text, new) = kept_token(paths)?;
+        (token, made) = (Some(Secret::new(text)), new);
+    }
+    Ok(Access { auth: auth(&mode, token.as_ref(), password.as_ref())?, made })
+}
+
+/// Whether a gateway could be started with this config; nothing is made for it.
+pub(super) fn fits(args: &GatewayArgs, config: &Config) -> Result<(), Failed> {
+    let (mode, token, password) = said(args, config)?;
+    // The one in the file, or the one that would be made, will do.
+    let token = token.or_else(|| Some(Secret::new("a token that is kept in a file")));
+    address(args, config, &auth(&mode, token.as_ref(), password.as_ref())?).map(|_| ())
+}
+
+fn auth(mode: &str, token: Option<&Secret>, password: Option<&Secret>) -> Result<Auth, Failed> {
+    Auth::new(mode, token, password, false).map_err(|e| Failed::new(USAGE, e.to_string()))
+}
+
+/// The mode and the secrets that somebody has given.
+type Said = (String, Option<Secret>, Option<Secret>);
+
+fn said(args: &GatewayArgs, config: &Config) -> Result<Said, Failed> {
     let usage = |text: String| Failed::new(USAGE, text);
     let network = &config.network;
     let of_config = |deferred: &Option<crate::config::Deferred>| match deferred {
@@ -52,14 +77,7 @@ pub(super) fn access(args: &GatewayArgs, config: &Config, paths: &Paths) -> Resu
         let only_password = token.is_none() && password.is_some();
         if only_password { "password".to_owned() } else { "token".to_owned() }
     });
-    let mut made = false;
-    if mode == "token" && token.is_none() {
-        let (text, new) = kept_token(paths)?;
-        (token, made) = (Some(Secret::new(text)), new);
-    }
-    let auth = Auth::new(&mode, token.as_ref(), password.as_ref(), false)
-        .map_err(|error| usage(error.to_string()))?;
-    Ok(Access { auth, made })
+    Ok((mode, token, password))
 }
 
 /// The token in its file; it is made if there is none, for its owner alone.
@@ -130,4 +148,29 @@ pub(super) fn address(
     }
     let port = args.port.unwrap_or(config.network.port);
     Ok((bind, SocketAddr::new(IpAddr::V4(host), port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Cli;
+    use crate::cli::args::Command;
+    use crate::config::parse;
+    use clap::Parser;
+
+    /// C14: what a start would refuse is known without making anything.
+    #[test]
+    fn what_a_start_refuses_is_known() {
+        let fits = |args: &[&str], text: &str| {
+            let cli = Cli::try_parse_from([&["stepclaw", "gateway"], args].concat()).unwrap();
+            let Command::Gateway(args) = cli.command else { panic!("a gateway") };
+            fits(&args, &parse(text, &|_| None).unwrap()).map_err(|failed| failed.text)
+        };
+        let open = "{ gateway: { auth: { mode: 'none' }, bind: 'lan' } }";
+        assert!(fits(&[], open).unwrap_err().contains("loopback alone"));
+        assert!(fits(&["--bind", "loopback"], open).is_ok());
+        assert!(fits(&[], "{ gateway: { auth: { token: '${NO_SUCH}' } } }").is_err());
+        assert!(fits(&[], "{ gateway: { auth: { mode: 'password' } } }").is_err());
+        assert!(fits(&[], "{}").is_ok());
+    }
 }

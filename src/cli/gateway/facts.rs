@@ -44,7 +44,11 @@ pub(super) fn collect(
         workspace: outfit.cwd.to_string_lossy().into_owned(),
         state_dir: paths.state.to_string_lossy().into_owned(),
         database: outfit.database.to_string_lossy().into_owned(),
-        config: of_config(config, paths),
+        config: ConfigFacts {
+            path: paths.config.to_string_lossy().into_owned(),
+            effective: marked(config::show(config)),
+            made_at: jiff::Timestamp::now().to_string(),
+        },
         auth_mode: "none",
         http: Pages {
             ui: config.network.ui,
@@ -67,26 +71,16 @@ fn configured(provider: &config::Provider) -> impl Iterator<Item = ModelFacts> +
     })
 }
 
-/// The configuration without its secrets: its text is told as what was understood of it.
-fn of_config(config: &Config, paths: &Paths) -> ConfigFacts {
-    let effective = config::show(config);
-    let text = std::fs::read(&paths.config).ok();
-    let hash = text
-        .as_deref()
-        .map(|text| id::hex(ring::digest::digest(&ring::digest::SHA256, text).as_ref()));
-    ConfigFacts {
-        path: paths.config.to_string_lossy().into_owned(),
-        exists: text.is_some(),
-        raw: text.is_some().then(|| pretty(&effective)),
-        parsed: effective.clone(),
-        effective,
-        hash,
-        issues: vec![],
+/// What is shown to people as left out is marked for clients as they know it.
+fn marked(value: Value) -> Value {
+    match value {
+        Value::String(text) if text == "[redacted]" => config::REDACTED.into(),
+        Value::Array(items) => items.into_iter().map(marked).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(key, value)| (key, marked(value))).collect())
+        }
+        value => value,
     }
-}
-
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 fn host() -> String {

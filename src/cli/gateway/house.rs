@@ -2,13 +2,15 @@
 //! is done.
 
 use super::files::Files;
-use crate::base::Millis;
+use super::log::Log;
+use super::reload::{Done, Settled};
+use crate::base::{Level, Millis};
 use crate::engine::Event;
 use crate::engine::sessions::{self, Key};
 use crate::gateway::audit::{Page, Query};
 use crate::gateway::auth::Change;
 use crate::gateway::{
-    Conn, Do, Facts, FileGot, FileWanted, Frame, Gateway, Sight, ToolAsked, Ways,
+    Chore, ChoreGot, Conn, Do, Facts, FileGot, FileWanted, Frame, Gateway, Sight, ToolAsked, Ways,
 };
 use crate::reactor::{At, Observer, Reactor, ReactorError, View, entropy, plain, request};
 use crate::records::Found;
@@ -35,6 +37,7 @@ enum Answered {
     Page(u64, Result<Page, String>),
     File(u64, FileGot),
     Tool(u64, Result<ToolOutput, String>),
+    Chore(u64, Box<Done>),
 }
 
 pub(super) struct House {
@@ -48,6 +51,10 @@ pub(super) struct House {
     kept: Option<Receiver<Answer>>,
     /// Files of the Control UI.
     files: Option<Arc<Files>>,
+    /// The config, as far as it is taken up.
+    settled: Option<Settled>,
+    log: Log,
+    at: Millis,
     /// What workers have done aside.
     aside: (Sender<Answered>, Receiver<Answered>),
     /// Sockets that may have something to read.
@@ -58,7 +65,7 @@ pub(super) struct House {
 }
 
 impl House {
-    pub fn new(facts: Facts, safe: BTreeSet<String>) -> House {
+    pub fn new(facts: Facts, safe: BTreeSet<String>, log: Log) -> House {
         let ways = Ways { identity: request, plain };
         House {
             gateway: Gateway::new(facts, ways, Millis(0)),
@@ -69,6 +76,9 @@ impl House {
             state: None,
             kept: None,
             files: None,
+            settled: None,
+            log,
+            at: crate::reactor::Clock::start().now(),
             aside: crossbeam_channel::unbounded(),
             unread: BTreeSet::new(),
             unwritten: BTreeSet::new(),
@@ -84,6 +94,59 @@ impl House {
     /// The directory of the Control UI.
     pub fn serves(&mut self, files: Option<Files>) {
         self.files = files.map(Arc::new);
+    }
+
+    /// Where the config comes from.
+    pub fn settles(&mut self, settled: Settled) {
+        self.settled = Some(settled);
+    }
+
+    /// A line of the log about the process itself.
+    pub fn note(&mut self, of: &'static str, words: &str, now: Millis) {
+        self.log.write(now, Level::Info, of, words.to_owned());
+    }
+
+    fn chore(&mut self, ticket: u64, chore: Chore, reactor: &Reactor) {
+        let Some(settled) = &self.settled else {
+            let got = ChoreGot::Failed("this gateway has no config".to_owned());
+            return self.answered.push_back(Answered::Chore(ticket, Box::new(got.into())));
+        };
+        let (sender, wake) = (self.aside.0.clone(), reactor.waking());
+        let work = settled.work(chore, move |done| {
+            if sender.send(Answered::Chore(ticket, Box::new(done))).is_ok() {
+                wake();
+            }
+        });
+        if !reactor.aside(work) {
+            let got = ChoreGot::Failed("the system gives no thread for that".to_owned());
+            self.answered.push_back(Answered::Chore(ticket, Box::new(got.into())));
+        }
+    }
+
+    /// What was done with the config holds before its asker is told.
+    fn chore_done(
+        &mut self,
+        ticket: u64,
+        mut done: Done,
+        reactor: &mut Reactor,
+    ) -> Result<(), ReactorError> {
+        let taken = done.config.take().zip(self.settled.as_ref());
+        let taken = taken.map(|(config, settled)| (settled.taken(&config), config.log));
+        match taken {
+            Some((Ok((facts, renewal)), level)) => {
+                self.log.level = level;
+                self.gateway.renew(facts);
+                reactor.renew(renewal, self)?;
+            }
+            // It was tried before the file was written.
+            Some((Err(failed), _)) => done.got = ChoreGot::Failed(failed),
+            None => {}
+        }
+        if let Some(words) = done.note {
+            self.note("config", &words, reactor.now());
+        }
+        self.gateway.chore_done(ticket, done.got, sight(reactor));
+        Ok(())
     }
 
     fn file(&mut self, wanted: FileWanted, reactor: &Reactor) {
@@ -186,6 +249,7 @@ impl House {
                     Answered::Tool(ticket, result) => {
                         self.gateway.tool_done(ticket, result, sight(reactor));
                     }
+                    Answered::Chore(ticket, done) => self.chore_done(ticket, *done, reactor)?,
                     Answered::Page(ticket, page) => {
                         self.gateway.paged(ticket, page, sight(reactor));
                     }
@@ -242,6 +306,8 @@ impl House {
             Do::Page(ticket, query) => self.page(ticket, *query, reactor.now()),
             Do::File(wanted) => self.file(wanted, reactor),
             Do::Tool(asked) => self.tool(asked, reactor),
+            Do::Chore(ticket, chore) => self.chore(ticket, *chore, reactor),
+            Do::Log(level, of, words) => self.log.write(reactor.now(), level, of, words),
             Do::Give(input) => reactor.give(input, self)?,
             Do::Ask(ticket, query) => reactor.ask(ticket, query)?,
             Do::Want(ticket, key, wanted) => {
@@ -284,10 +350,15 @@ impl Observer for House {
     }
 
     fn clock(&mut self, now: Millis) {
+        self.at = now;
         self.gateway.clock(now);
     }
 
     fn notice(&mut self, key: Option<&Key>, text: &str) {
+        // The words may repeat what was stored; the log says only that there were some.
+        let about = key.map_or_else(|| "the process".to_owned(), |key| key.to_string());
+        let line = format!("a notice about {about} is on standard error");
+        self.log.write(self.at, Level::Warn, "notices", line);
         let of = key.map_or(String::new(), |key| format!("{key}: "));
         eprintln!("stepclaw: {of}{text}");
     }

@@ -4,22 +4,26 @@ mod access;
 mod facts;
 mod files;
 mod house;
+mod log;
 mod pipe;
+mod reload;
 mod sockets;
 
-use super::agent::{explain, options, outfit, owner, safe, setup_of, workspace};
+use super::agent::{explain, outfit, owner, safe, workspace};
 use super::args::{GatewayArgs, GatewayCommand};
 use super::control;
-use super::{Done, FAILED, Failed, OK, USAGE};
+use super::{Done, FAILED, Failed, OK};
 use crate::base::limits::DRAIN_MS;
 use crate::config::{Config, Paths};
 use crate::engine::sessions::Input;
 use crate::gateway::auth::{Change, Devices, Entropy, Gate, Issuer, Mode};
-use crate::model::catalog::{self, SCRIPTED};
-use crate::reactor::{Plan, Reactor, ReactorError, Wish, entropy};
+use crate::model::catalog;
+use crate::reactor::{Plan, Reactor, ReactorError, Wish, can_keep_secrets, entropy};
 use crate::store::state::State;
 use crate::store::{StateLock, Synchronous, agent_db};
 use house::House;
+use log::Log;
+use reload::Settled;
 use serde_json::json;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -40,28 +44,24 @@ pub(super) fn run(args: &GatewayArgs) -> Done {
 }
 
 fn serve_here(args: &GatewayArgs) -> Done {
+    if !can_keep_secrets() {
+        let words = "the system gives no random bytes: tokens could be guessed";
+        return Err(Failed::new(FAILED, words));
+    }
     let (paths, config) = super::config::loaded()?;
-    let wanted = args.model.clone().or_else(|| config.agent.model.clone());
-    let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());
-    let model =
-        catalog::resolve(&config, &wanted).map_err(|e| Failed::new(USAGE, e.to_string()))?;
+    let model = reload::model(args, &config)?;
     let cwd = workspace(&config, &paths)?;
     let lock = StateLock::take(&paths.state, &owner("gateway"))?;
-    let mut setup = setup_of(&config, &model);
-    if let Some(seconds) = args.timeout {
-        setup.limits.budget_ms = seconds.saturating_mul(1_000);
-    }
+    let (setup, options) = reload::treated(args, &config, &model);
     let outfit = outfit(&config, &model, cwd, agent_db(&paths.state, &args.agent), None);
     let safe = safe(&outfit);
-    let mut options = options(&config, &setup);
-    if let Some(runs) = args.max_concurrent {
-        options.caps.main = runs.max(1);
-    }
     let facts = facts::collect(&args.agent, &config, &paths, &outfit, &model);
     let models = catalog::all(&config);
+    let settled = Settled::new(args, &paths, outfit.cwd.clone());
     let synchronous = outfit.synchronous;
     let plan = Plan { options, setup, only: None, models, forced: false };
-    let mut house = House::new(facts, safe);
+    let mut house = House::new(facts, safe, Log::open(&paths.state, config.log));
+    house.settles(settled);
     let mut reactor = Reactor::open(outfit, model, plan, &mut house).map_err(explain)?;
     if args.stdio {
         house.open_pipe(reactor.now());
@@ -72,7 +72,9 @@ fn serve_here(args: &GatewayArgs) -> Done {
         let site = Site { args, config: &config, paths: &paths, lock: &lock, synchronous };
         site.open(&mut reactor, &mut house)?;
     }
+    house.note("gateway", &format!("is ready, process {}", std::process::id()), reactor.now());
     let done = serve(&mut reactor, &mut house, !args.stdio).map_err(explain);
+    house.note("gateway", "has stopped", reactor.now());
     drop(house);
     drop(reactor);
     drop(lock);
@@ -118,6 +120,8 @@ impl Site<'_> {
         let gate = Gate::new(access.auth, issuer, policy, Devices::restore(booted.devices));
         house.gateway.guard(gate, mode.word(), reactor.now());
         self.lock.describe(&format!("{} at {got}", owner("gateway")))?;
+        let words = format!("listens at {got}, clients show: {}", mode.word());
+        house.note("gateway", &words, reactor.now());
         self.say_ready(got, mode, access.made);
         Ok(())
     }
@@ -181,6 +185,9 @@ fn serve(reactor: &mut Reactor, house: &mut House, network: bool) -> Result<u8, 
         let idle = sessions.unfinished() == 0 && sessions.is_settled();
         let idle = idle && house.gateway.waiting() == 0;
         if (house.drained && !network) || (!open && idle) {
+            house.gateway.tell_changes();
+            house.settle(reactor)?;
+            house.flush();
             return Ok(OK);
         }
         if house.drained && network {
@@ -194,6 +201,7 @@ fn serve(reactor: &mut Reactor, house: &mut House, network: bool) -> Result<u8, 
         for _wish @ (Wish::Terminate | Wish::Interrupt) in reactor.take_signals() {
             signals += 1;
             reactor.stop_listening();
+            house.note("gateway", &format!("was told to stop ({signals})"), reactor.now());
             if signals > 2 {
                 reactor.kill_all();
                 return Ok(FAILED);

@@ -271,6 +271,9 @@ pub enum Input {
     /// What is set for a session has changed: what is in memory of it is read again before its next
     /// run.
     Reload(Key),
+    /// Other options hold from now on; what is in memory of every session is read again before its
+    /// next run.
+    Configure(Box<Options>),
     /// What the active sessions are doing: the answer to [`Act::Look`].
     Seen(Vec<(Key, Activity)>),
     /// The process is about to stop: nothing more begins, and what runs has until then.

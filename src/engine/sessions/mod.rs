@@ -295,6 +295,10 @@ impl Sessions {
                 self.reload(&key, out);
                 Ok(())
             }
+            Input::Configure(options) => {
+                self.configure(*options, now, out);
+                Ok(())
+            }
             Input::Seen(seen) => {
                 self.seen(seen, now, out);
                 Ok(())

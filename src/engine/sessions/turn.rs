@@ -1,8 +1,8 @@
 //! Whose turn it is: lanes, the start of a run, its end (semantics 6.2).
 
 use super::io::Start;
-use super::{Act, Arrival, Asked, Drain, Event, Key, Out, Pending, Phase, Refusal, Sessions};
-use super::{Stage, Waits};
+use super::{Act, Arrival, Asked, Drain, Event, Key, Options, Out, Pending, Phase, Refusal};
+use super::{Sessions, Stage, Waits};
 use crate::base::limits::{LANE_RETRY_MS, WATCH_TICK_MS};
 use crate::base::{Millis, MsgId, OpId, RunId};
 use crate::engine::lanes::{Lane, Priority, Ticket};
@@ -318,6 +318,24 @@ impl Sessions {
         self.running += 1;
         self.look_at.get_or_insert(now.plus(WATCH_TICK_MS));
         out.act.push(Act::Start(Box::new(start)));
+    }
+
+    /// Other options (O20). What runs goes on as it began; what waits for its lanes waits by the
+    /// new limit.
+    pub(super) fn configure(&mut self, options: Options, now: Millis, out: &mut Out) {
+        self.lanes.set_caps(options.caps);
+        self.watch.set_thresholds(options.watch);
+        self.options = options;
+        let keys: Vec<Key> = self.sessions.keys().map(Arc::clone).collect();
+        for key in keys {
+            self.reload(&key, out);
+            let lined = self.sessions.get(&key);
+            let lined = lined.filter(|session| matches!(session.phase, Phase::Lined(_)));
+            let limit = self.options.lane_wait_ms;
+            if let Some(at) = lined.map(|session| session.lined_at).filter(|_| limit > 0) {
+                self.wake(&key, at.plus(limit).max(now));
+            }
+        }
     }
 
     /// What is in memory of a session is not what it will go on with (O19).

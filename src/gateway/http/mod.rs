@@ -213,6 +213,7 @@ impl Gateway {
         };
         let Err(why) = gate.bearer(&peer, authorization, now) else { return true };
         let response = refusal(why);
+        self.log_refused(conn, &json!({"code": "no secret or a wrong one, by HTTP"}));
         match why {
             HttpRefusal::Wrong(ms) if ms > 0 => {
                 self.web.held.insert(conn, response);

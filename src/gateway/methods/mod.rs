@@ -1,5 +1,6 @@
 //! What each method does. Its scope and its params were checked.
 
+mod config;
 mod history;
 mod info;
 mod run;
@@ -64,6 +65,9 @@ impl Gateway {
             "tools.invoke" => self.invoke(asker, params),
             "audit.list" => self.audit_list(conn, &id, params, false),
             "audit.activity.list" => self.audit_list(conn, &id, params, true),
+            method if method.starts_with("config.") || method == "logs.tail" => {
+                self.files(conn, &id, method, params)
+            }
             method if method.starts_with("device.") => {
                 self.device(conn, &id, method, &Value::Object(params.0.clone()))
             }

@@ -312,6 +312,8 @@ impl Gateway {
             | Do::Ask(..)
             | Do::Want(..)
             | Do::File(_)
+            | Do::Chore(..)
+            | Do::Log(..)
             | Do::Tool(_) => {}
         }
     }

@@ -24,8 +24,6 @@ impl Gateway {
             "skills.status" => json!({
                 "workspaceDir": facts.workspace, "managedSkillsDir": facts.state_dir, "skills": [],
             }),
-            "config.get" => self.config(),
-            "config.schema" | "config.schema.lookup" => return Err(no_schema(method)),
             "system-presence" => self.presence(),
             "system.info" => json!({
                 "hostname": facts.host, "platform": facts.platform, "pid": facts.pid,
@@ -75,22 +73,6 @@ impl Gateway {
         };
         answer
     }
-
-    fn config(&self) -> Value {
-        let config = &self.facts.config;
-        let valid = config.issues.is_empty();
-        json!({
-            "path": config.path, "exists": config.exists, "raw": config.raw,
-            "parsed": config.parsed, "sourceConfig": config.parsed, "resolved": config.effective,
-            "runtimeConfig": config.effective, "config": config.effective, "valid": valid,
-            "issues": config.issues, "hash": config.hash, "configRevisionHash": config.hash,
-            "appliedConfigHash": config.hash,
-        })
-    }
-}
-
-fn no_schema(method: &str) -> Fault {
-    Fault::invalid(format!("{method}: the configuration has no published schema yet"))
 }
 
 /// What there is none of.

@@ -85,18 +85,12 @@ impl Schemas {
 }
 
 /// Methods that are answered and not offered (protocol 4.0), or that have nothing behind them here.
-const HIDDEN: [&str; 25] = [
+const HIDDEN: [&str; 19] = [
     "connect",
     "chat.inject",
     "sessions.get",
     "sessions.resolve",
     "sessions.steer",
-    "config.schema",
-    "config.schema.lookup",
-    "config.set",
-    "config.patch",
-    "config.apply",
-    "logs.tail",
     "cron.list",
     "cron.status",
     "tasks.list",

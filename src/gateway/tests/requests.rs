@@ -372,3 +372,43 @@ fn kept_answers_are_bounded() {
     assert_eq!(told("1".into())["result"]["payloads"], json!([]));
     assert_eq!(told(ANSWERS_MAX.to_string())["result"]["payloads"], json!([]));
 }
+
+/// Y12: a run that is sent and begins is one change; an end is told at once, after it.
+#[test]
+fn beginnings_are_told_together() {
+    let mut bed = Bed::new();
+    let changed = |frames: Vec<Value>| {
+        let of = frames.into_iter().filter(|f| f["event"] == "sessions.changed");
+        of.map(|f| f["payload"].clone()).collect::<Vec<Value>>()
+    };
+    let begin = |bed: &mut Bed, run: &str| {
+        bed.agent("1", run);
+        let accepted = changed(bed.all(Event::Accepted {
+            run: RunId::new(run),
+            key: KEY.into(),
+            at: Millis(5),
+        }));
+        assert!(accepted.is_empty(), "{accepted:?}");
+        let start = crate::engine::Event::AgentStart;
+        bed.0.told(&KEY.into(), &RunId::new(run), &start, &[], |_| false);
+        assert!(changed(frames(bed.0.take())).is_empty());
+    };
+    begin(&mut bed, "r1");
+    assert_eq!(bed.0.due(), Some(Millis(106)));
+    bed.0.tick(Millis(105));
+    assert!(changed(frames(bed.0.take())).is_empty());
+    bed.0.tick(Millis(106));
+    let told = changed(frames(bed.0.take()));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["phase"], &told[0]["runId"]), (&json!("start"), &json!("r1")));
+    let ended =
+        Event::Ended { key: KEY.into(), run: RunId::new("r1"), termination: DONE, into: None };
+    assert_eq!(changed(bed.all(ended))[0]["phase"], "end");
+    begin(&mut bed, "r2");
+    let reset = Event::Reset(KEY.into(), Ok(ResetReason::Idle));
+    let told = changed(bed.all(reset));
+    assert_eq!((&told[0]["phase"], &told[1]["reason"]), (&json!("start"), &json!("idle")));
+    bed.accepted("r3");
+    bed.0.shutdown("x");
+    assert_eq!(changed(frames(bed.0.take()))[0]["reason"], "send", "nothing is lost");
+}

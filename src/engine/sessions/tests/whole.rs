@@ -283,3 +283,45 @@ fn a_deaf_run_loses_its_session() {
     bed.ends("r1", Termination::Superseded { by: None });
     assert_eq!(bed.started(), ["r2"], "B026: what waited goes on");
 }
+
+/// O20: other options hold at once for what begins after them; what runs goes on, and what is in
+/// memory is read again before the next run.
+#[test]
+fn other_options_hold_from_now_on() {
+    let mut bed = Bed::with(Options { caps: Caps { main: 1, ..options().caps }, ..options() });
+    bed.send("a", "r1");
+    bed.send("b", "r2");
+    bed.send("c", "r3");
+    assert_eq!(bed.started(), ["r1"]);
+    let queue = Partial { mode: Some(Mode::Collect), ..options().queue };
+    let caps = Caps { main: 2, ..options().caps };
+    bed.feed(Input::Configure(Box::new(Options { caps, queue, ..options() })));
+    assert_eq!(bed.started(), ["r2"], "there is room for one more");
+    assert_eq!(bed.machine.queue_settings("a").mode, Mode::Collect);
+    assert!(!bed.has_left(|act| matches!(act, Act::Close(_))), "nothing that runs is closed");
+    bed.completes("r1");
+    let closed = |act: &Act| matches!(act, Act::Close(key) if &**key == "a");
+    assert!(bed.has_left(closed), "what was read before goes with its run");
+    assert_eq!(bed.started(), ["r3"]);
+    let options = Options { caps, lane_wait_ms: 5_000, ..options() };
+    bed.send("d", "r4");
+    bed.feed(Input::Configure(Box::new(options)));
+    bed.completes("r2");
+    bed.completes("r3");
+    assert_eq!(bed.started(), ["r4"]);
+    bed.completes("r4");
+    assert_eq!(bed.ended().len(), 4, "every run has its end");
+}
+
+/// O20: a session at rest lets go of what it has read.
+#[test]
+fn what_rests_is_read_again() {
+    let mut bed = Bed::new();
+    bed.send("a", "r1");
+    bed.completes("r1");
+    bed.feed(Input::Configure(Box::new(options())));
+    assert!(bed.has_left(|act| matches!(act, Act::Close(_))));
+    let step = bed.raw(Input::Arrive(Box::new(arrival("a", "r2"))));
+    let step = bed.raw(Input::Admitted(asked(&step), Admission::New(bed.facts)));
+    assert!(matches!(step.act[..], [Act::Open(..)]), "{:?}", step.act);
+}
