@@ -8,8 +8,10 @@ mod config;
 mod control;
 mod course;
 mod export;
+mod first;
 mod fork;
 mod gateway;
+mod prompt;
 mod replay;
 mod runs;
 mod screen;
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => control::audit(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Prompt(args) => prompt::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => completions(shell),

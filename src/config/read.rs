@@ -455,7 +455,17 @@ fn compat_of(at: &At<'_>, compat: &mut ModelCompat) -> Read<()> {
 
 /// Reads `agents`; gives back where the primary model is named.
 fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<'n>>> {
-    const KEYS: &[&str] = &["model", "workspace", "timeoutSeconds", "maxConcurrent", "subagents"];
+    const KEYS: &[&str] = &[
+        "model",
+        "workspace",
+        "timeoutSeconds",
+        "maxConcurrent",
+        "subagents",
+        "skipBootstrap",
+        "contextInjection",
+        "bootstrapMaxChars",
+        "bootstrapTotalMaxChars",
+    ];
     let mut primary = None;
     for (key, at) in at.fields()? {
         if key != "defaults" {
@@ -472,6 +482,12 @@ fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<
                 "timeoutSeconds" => config.agent.timeout_seconds = Some(at.count()?),
                 "maxConcurrent" => config.lanes.main = Some(conduct::slots(&at)?),
                 "subagents" => conduct::subagents(&at, config)?,
+                "skipBootstrap" => config.agent.skip_bootstrap = at.flag()?,
+                "contextInjection" => config.agent.injection = conduct::injection(&at)?,
+                "bootstrapMaxChars" => config.agent.bootstrap_max_chars = Some(at.count()?),
+                "bootstrapTotalMaxChars" => {
+                    config.agent.bootstrap_total_max_chars = Some(at.count()?);
+                }
                 _ => return at.unknown(KEYS, keys::DEFAULTS),
             }
         }

@@ -52,7 +52,7 @@ impl Seat {
         match act {
             Act::Assemble(op) => {
                 let facts = self.assemble();
-                self.inbox.push_back(Input::Assembled(op, facts));
+                self.ask_prompt(op, facts, links);
             }
             // Nobody is behind the hook points yet, so none of them is asked; an answer keeps the
             // machine total all the same.
@@ -74,8 +74,12 @@ impl Seat {
                         workers::scripted(self.address, op, Arc::clone(messages), links)
                     }
                     None => {
-                        let tools = (&self.model, self.specs.as_slice());
-                        workers::model(self.address, op, tools, &self.history.encoder, links)
+                        let with = workers::With {
+                            model: &self.model,
+                            specs: self.specs.as_slice(),
+                            prompt: self.briefing.prompt.as_ref(),
+                        };
+                        workers::model(self.address, op, with, &self.history.encoder, links)
                     }
                 };
                 self.models.insert(op, (handle, false));

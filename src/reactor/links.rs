@@ -4,10 +4,11 @@ use super::ReactorError;
 use super::clock::Clock;
 use super::crew::Crew;
 use super::journal::Journal;
+use super::prompter::{Prompted, Prompter};
 use super::seat::Address;
 use crate::base::{Millis, OpId, RunId, SessionId};
 use crate::engine::sessions::{self, Key};
-use crate::engine::{Event, batch, reply};
+use crate::engine::{Assembled, Event, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::http::Pool;
 use crate::records::Found;
@@ -42,8 +43,8 @@ pub struct Outfit {
     pub workspace_only_patch: bool,
     /// The tools.
     pub specs: Arc<Vec<ToolSpec>>,
-    /// The system prompt.
-    pub system: String,
+    /// Makes system prompts.
+    pub prompter: Arc<Prompter>,
     /// The optional journal.
     pub journal: Option<Journal>,
 }
@@ -55,6 +56,8 @@ pub enum Report {
     Model(Address, OpId, ModelEvent),
     /// A model call could not be started.
     Failed(Address, OpId, reply::Input),
+    /// What stands before the conversation is ready.
+    Prompted(Address, OpId, Assembled, Box<Prompted>),
     /// A tool moved.
     Tool(Address, OpId, batch::Input),
 }

@@ -3,6 +3,7 @@
 
 mod acts;
 mod boot;
+mod briefing;
 mod clients;
 mod clock;
 mod crew;
@@ -13,6 +14,7 @@ pub mod journal;
 mod links;
 mod net;
 mod phases;
+pub mod prompter;
 mod seat;
 mod settle;
 mod stored;

@@ -7,7 +7,7 @@ mod house;
 mod pipe;
 mod sockets;
 
-use super::agent::{explain, options, outfit, owner, safe, setup_of, workspace};
+use super::agent::{Places, explain, options, outfit, owner, safe, setup_of, workspace};
 use super::args::{GatewayArgs, GatewayCommand};
 use super::control;
 use super::{Done, FAILED, Failed, OK, USAGE};
@@ -45,13 +45,15 @@ fn serve_here(args: &GatewayArgs) -> Done {
     let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());
     let model =
         catalog::resolve(&config, &wanted).map_err(|e| Failed::new(USAGE, e.to_string()))?;
-    let cwd = workspace(&config, &paths)?;
+    let workspace = workspace(&config, &paths)?;
     let lock = StateLock::take(&paths.state, &owner("gateway"))?;
+    super::first::begin(&config, &workspace);
     let mut setup = setup_of(&config, &model);
     if let Some(seconds) = args.timeout {
         setup.limits.budget_ms = seconds.saturating_mul(1_000);
     }
-    let outfit = outfit(&config, &model, cwd, agent_db(&paths.state, &args.agent), None);
+    let database = agent_db(&paths.state, &args.agent);
+    let outfit = outfit(&config, Places::one(workspace), database, None);
     let safe = safe(&outfit);
     let mut options = options(&config, &setup);
     if let Some(runs) = args.max_concurrent {
