@@ -318,3 +318,31 @@ fn a_conversation_is_compacted_on_demand() {
     assert!(!shown.out.contains("/compact"), "the command is not for the model: {}", shown.out);
     assert_eq!(home.say("say 2 words").split_whitespace().count(), 2);
 }
+
+/// PR18, PR19: the first run gives the workspace its files; what is deleted stays deleted; showing
+/// the prompt makes nothing.
+#[test]
+fn a_workspace_is_begun_once() {
+    let home = Home::new();
+    let show = home.run(&["prompt", "show"]);
+    assert!(show.out.contains("missing") && show.out.contains("OPENCLAW_CACHE_BOUNDARY"));
+    assert!(!home.state().exists(), "looking makes nothing");
+    assert_eq!(home.run(&["agent", "--local", "-m", "say 1 word"]).status, Some(0));
+    let first = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "BOOTSTRAP.md"];
+    assert!(first.iter().all(|name| home.work(name).is_file()));
+    let show = home.run(&["prompt", "show"]);
+    let layers = ["identity", "tooling", "safety", "file:BOOTSTRAP.md", "temporal context"];
+    let places: Vec<usize> = layers.iter().map(|l| show.out.find(l).unwrap()).collect();
+    assert!(places.is_sorted(), "{}", show.out);
+    std::fs::write(home.work("SOUL.md"), "mine").unwrap();
+    std::fs::remove_file(home.work("BOOTSTRAP.md")).unwrap();
+    home.say("say 1 word");
+    assert!(!home.work("BOOTSTRAP.md").exists());
+    assert_eq!(std::fs::read_to_string(home.work("SOUL.md")).unwrap(), "mine");
+    let text = home.run(&["prompt", "show", "--text"]).out;
+    assert!(text.contains("\nmine\n") && !text.contains("BOOTSTRAP.md below"), "{text}");
+    let bare = Home::new();
+    bare.config("{ agents: { defaults: { skipBootstrap: true } } }");
+    bare.say("say 1 word");
+    assert_eq!(std::fs::read_dir(bare.work(".")).unwrap().count(), 0);
+}

@@ -371,3 +371,92 @@ fn b067_an_overflow_that_stays_is_told() {
     assert!(run.err.contains("Begin anew with /new"), "{}", run.err);
     assert_eq!(requests.lock().unwrap().len(), 1);
 }
+
+fn prompt_of(request: &Value) -> String {
+    let message = &request["messages"][0];
+    assert_eq!(message["role"], "system");
+    message["content"].as_str().unwrap().to_owned()
+}
+
+fn shown(home: &Home, more: &[&str]) -> Value {
+    let left = home.run(&[&["prompt", "show", "--json"], more].concat());
+    assert_eq!(left.status, Some(0), "{left:?}");
+    serde_json::from_str(&left.out).unwrap()
+}
+
+/// PR1, PR13, PR19, PR20: what is sent is what `prompt show` shows; an edited file shows in the
+/// next request, and what has changed since the last one is told.
+#[test]
+fn the_prompt_is_what_is_shown() {
+    let home = Home::new();
+    let requests = serve(&home, |_, stream| whole(stream, "fine"));
+    home.say("one");
+    let first = prompt_of(&requests.lock().unwrap()[0]);
+    let show = shown(&home, &["--diff"]);
+    let text = |value: &Value, part: &str| value[part].as_str().unwrap().to_owned();
+    let both = format!("{}\n\n{}", text(&show, "stable"), text(&show, "volatile"));
+    assert_eq!(first, both, "the same bytes");
+    assert!(!first.contains("OPENCLAW_CACHE_BOUNDARY"));
+    assert!(first.contains("# AGENTS.md") && first.contains("| model=t/m"), "{first}");
+    assert_eq!(show["diff"]["changes"], json!([]));
+    std::fs::write(home.work("AGENTS.md"), "Answer in rhymes.").unwrap();
+    let table = home.run(&["prompt", "show", "--diff"]);
+    assert!(table.out.contains("~ file:AGENTS.md") && table.out.contains("is another one"));
+    home.say("two");
+    let requests = requests.lock().unwrap();
+    let second = prompt_of(&requests[1]);
+    assert!(second.contains("Answer in rhymes.") && !second.contains("# AGENTS.md"));
+    let rules = |prompt: &str| prompt.split("# Project Context").next().unwrap().to_owned();
+    assert_eq!(rules(&first), rules(&second));
+    assert_eq!(shown(&home, &["--diff"])["diff"]["keyChanged"], false);
+    let none = home.run(&["prompt", "show", "--diff", "--session-key", "other"]);
+    assert_eq!(none.status, Some(1), "{none:?}");
+    assert!(none.err.contains("no request of agent:main:other is on record"), "{none:?}");
+}
+
+/// PR2, PR3: a child's conversation gets its rules alone; another folder adds its own.
+#[test]
+fn a_prompt_depends_on_its_session() {
+    let home = Home::new();
+    let requests = serve(&home, |_, stream| whole(stream, "fine"));
+    let child = "agent:main:subagent:1";
+    home.run(&["agent", "-m", "one", "--session-key", child]);
+    let folder = home.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("AGENTS.md"), "Rules of the folder.").unwrap();
+    home.run(&["agent", "-m", "two", "--cwd", folder.to_str().unwrap()]);
+    home.config(&{
+        let file = home.state().join("stepclaw.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        text.replace("model: 't/m'", "model: 't/m', contextInjection: 'never'")
+    });
+    home.run(&["agent", "-m", "three"]);
+    let requests = requests.lock().unwrap();
+    let [one, two, three] = [0, 1, 2].map(|n| prompt_of(&requests[n]));
+    assert!(one.contains("# AGENTS.md") && !one.contains("# SOUL.md"), "{one}");
+    assert!(!one.contains("NO_REPLY") && one.contains("for another agent"), "{one}");
+    let ends = two.split("Rules of the folder.").collect::<Vec<_>>();
+    assert!(ends[0].contains("# SOUL.md") && ends[1].starts_with("\n\n## Temporal Context"));
+    assert!(!three.contains("# Project Context") && three.contains("## Workspace"), "{three}");
+}
+
+/// PR13: a gateway's runs have the prompt that a process for one run has.
+#[test]
+fn a_gateway_sends_the_same_prompt() {
+    let home = Home::new();
+    let requests = serve(&home, |_, stream| whole(stream, "fine"));
+    home.say("one");
+    let mut child = home.command(&["gateway", "--json", "--port", "0"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let gateway = common::Running(child);
+    home.say("two");
+    std::fs::write(home.work("SOUL.md"), "Be brief.").unwrap();
+    home.run(&["agent", "-m", "three", "--session-key", "other"]);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.end(20_000).status, Some(0));
+    let requests = requests.lock().unwrap();
+    let [one, two, three] = [0, 1, 2].map(|n| prompt_of(&requests[n]));
+    assert_eq!(one, two);
+    assert!(three.contains("Be brief.") && three.contains("session=agent:main:other"));
+}

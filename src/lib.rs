@@ -6,7 +6,7 @@
 //! base        time, ids, limits, seeded choice, JSON                     pure
 //! transcript  messages, entries, the one door, repair, projection        pure
 //! engine      THE MACHINE: step(state, input, now) -> Step               pure
-//! context     system prompt                                              pure
+//! context     system prompt, the workspace's files in it, pruning        pure
 //! config      the config file: shapes, errors [pure]; loading            edge
 //! model       wire: codecs [pure]; http: ureq; scripted: offline model   blocking
 //! tools       descriptions, argument checks [pure]; run: the tools       blocking

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use stepclaw::base::{Millis, RunId, SessionId};
 use stepclaw::config::Config;
+use stepclaw::context::bootstrap::Limits;
 use stepclaw::engine::lanes::Caps;
 use stepclaw::engine::reset::ResetPolicy;
 use stepclaw::engine::sessions::{self, Arrival, Input, Key, Options};
@@ -13,6 +14,7 @@ use stepclaw::engine::turns::Partial;
 use stepclaw::engine::watch::Thresholds;
 use stepclaw::engine::{Event, Setup};
 use stepclaw::model::catalog::{SCRIPTED, resolve};
+use stepclaw::reactor::prompter::{Ground, Prompter};
 use stepclaw::reactor::{At, Observer, Outfit, Plan, Reactor, View, plain, request};
 use stepclaw::store::{Commit, Synchronous, agent_db, commit_all, open};
 use stepclaw::transcript::message::Content;
@@ -79,6 +81,18 @@ fn fill(database: &Path, count: usize) {
     assert!(done[0].is_ok(), "{:?}", done[0]);
 }
 
+/// The offline model reads no prompt: it is never asked for one.
+fn prompter(workspace: &Path) -> Prompter {
+    Prompter::new(Ground {
+        workspace: workspace.to_owned(),
+        cwd: workspace.to_owned(),
+        limits: Limits::default(),
+        inject: false,
+        shell: None,
+        zone: || panic!("no prompt is made"),
+    })
+}
+
 /// Median microseconds of a warm turn.
 fn turns(count: usize) -> f64 {
     let state = tempfile::tempdir().expect("a directory");
@@ -95,7 +109,7 @@ fn turns(count: usize) -> f64 {
         exec_timeout_s: 10,
         workspace_only_patch: true,
         specs: Arc::new(stepclaw::tools::core()),
-        system: String::new(),
+        prompter: Arc::new(prompter(state.path())),
         journal: None,
     };
     let model = resolve(&Config::default(), SCRIPTED).expect("the offline model");

@@ -2,6 +2,7 @@
 //! helpers. No I/O, no clock, no global state.
 
 pub mod b64;
+pub mod digest;
 pub mod fault;
 pub mod id;
 pub mod json;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod rng;
 pub mod time;
 
+pub use digest::Digest;
 pub use fault::{FailKind, Failure};
 pub use id::{EntryId, MsgId, OpId, RunId, SessionId};
 pub use key::{KeyError, KeyRef, SessionKey};

@@ -7,11 +7,11 @@ use super::{ABORTED, Done, FAILED, Failed, OK, POLICY, SUPERSEDED, TIMEOUT, USAG
 use crate::base::limits::{KEEP_MS, LANE_GRACE_MS};
 use crate::base::{RunId, SessionKey};
 use crate::config::{self, Config};
-use crate::context::{PromptInputs, prompt};
 use crate::engine::lanes::Caps;
 use crate::engine::sessions::{Key, Options};
 use crate::engine::{Cause, Setup, Termination};
 use crate::model::catalog::{self, Resolved, SCRIPTED};
+use crate::reactor::prompter::Prompter;
 use crate::reactor::{Compaction, Outfit, Plan, Reactor, ReactorError, journal::Journal};
 use crate::store::{StateLock, Synchronous, agent_db, create_private};
 use crate::tools;
@@ -35,13 +35,14 @@ pub(super) fn run(args: AgentArgs) -> Done {
     let wanted = args.model.clone().or_else(|| config.agent.model.clone());
     let wanted = wanted.unwrap_or_else(|| SCRIPTED.to_owned());
     let model = catalog::resolve(&config, &wanted).map_err(|e| usage(e.to_string()))?;
-    let cwd = working_directory(&args, &config, &paths)?;
+    let places = places(&args, &config, &paths)?;
     let message = first_message(&args)?;
     let lock = StateLock::take(&paths.state, &owner("agent"))?;
+    super::first::begin(&config, &places.workspace);
     let journal = args.journal.as_deref().map(open_journal).transpose()?;
     let setup = setup(&args, &config, &model);
     let database = agent_db(&paths.state, key.agent());
-    let outfit = outfit(&config, &model, cwd, database, journal);
+    let outfit = outfit(&config, places, database, journal);
     let style = if args.json { Style::Json } else { Style::detect() };
     let mut screen = Screen::new(style, safe(&outfit));
     let conversation: Key = key.as_str().into();
@@ -116,18 +117,38 @@ pub(super) fn owner(command: &str) -> String {
     format!("stepclaw {command} (process {})", std::process::id())
 }
 
-/// Where tools work: the flag, else the configured workspace, made if it is missing.
-fn working_directory(
-    args: &AgentArgs,
-    config: &Config,
-    paths: &config::Paths,
-) -> Result<PathBuf, Failed> {
-    if let Some(dir) = &args.cwd {
-        return std::fs::canonicalize(dir).ok().filter(|dir| dir.is_dir()).ok_or_else(|| {
-            Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display()))
-        });
+/// Where the agent's own files are, and where tools work.
+pub(super) struct Places {
+    pub workspace: PathBuf,
+    pub cwd: PathBuf,
+}
+
+impl Places {
+    /// Tools work among the agent's own files.
+    pub fn one(workspace: PathBuf) -> Places {
+        Places { cwd: workspace.clone(), workspace }
     }
-    workspace(config, paths)
+}
+
+/// Tools work where the flag says, else in the configured workspace, made if it is missing.
+fn places(args: &AgentArgs, config: &Config, paths: &config::Paths) -> Result<Places, Failed> {
+    let Some(dir) = &args.cwd else { return Ok(Places::one(workspace(config, paths)?)) };
+    let cwd = folder(dir)?;
+    // A run elsewhere does without a workspace that cannot be made: its prompt says what is
+    // missing.
+    let workspace = workspace(config, paths).unwrap_or_else(|failed| {
+        eprintln!("stepclaw: {}", failed.text);
+        config::workspace(config, paths, &config::process_env)
+    });
+    Ok(Places { workspace, cwd })
+}
+
+/// A directory that was asked for by `--cwd`.
+pub(super) fn folder(dir: &Path) -> Result<PathBuf, Failed> {
+    std::fs::canonicalize(dir)
+        .ok()
+        .filter(|dir| dir.is_dir())
+        .ok_or_else(|| Failed::new(USAGE, format!("--cwd {}: no such directory", dir.display())))
 }
 
 /// The configured workspace, made if it is missing.
@@ -226,17 +247,22 @@ pub(super) fn setup_of(config: &Config, model: &Resolved) -> Setup {
     setup
 }
 
-pub(super) fn outfit(
-    config: &Config,
-    model: &Resolved,
-    cwd: PathBuf,
-    database: PathBuf,
-    journal: Option<Journal>,
-) -> Outfit {
+/// The tools that the config leaves.
+pub(super) fn specs(config: &Config) -> Vec<tools::ToolSpec> {
     let mut specs = tools::core();
     if !config.tools.apply_patch {
         specs.retain(|s| s.name != "apply_patch");
     }
+    specs
+}
+
+pub(super) fn outfit(
+    config: &Config,
+    places: Places,
+    database: PathBuf,
+    journal: Option<Journal>,
+) -> Outfit {
+    let specs = specs(config);
     // What a command can read, the model can: the providers' credentials are not passed on.
     let secrets = credentials(config);
     let env: Vec<(String, String)> = std::env::vars_os()
@@ -244,7 +270,8 @@ pub(super) fn outfit(
         .filter(|(_, value)| !secrets.iter().any(|secret| value.contains(secret)))
         .collect();
     let shell = env.iter().find(|(k, _)| k == "SHELL").map(|(_, v)| v.clone());
-    let system = system_prompt(&cwd, &specs, model);
+    let Places { workspace, cwd } = places;
+    let ground = super::prompt::ground(config, workspace, cwd.clone(), shell.clone());
     Outfit {
         database,
         synchronous: match config.store.synchronous {
@@ -258,7 +285,7 @@ pub(super) fn outfit(
         exec_timeout_s: config.tools.exec_timeout_seconds.unwrap_or(1_800),
         workspace_only_patch: config.tools.apply_patch_workspace_only,
         specs: Arc::new(specs),
-        system,
+        prompter: Arc::new(Prompter::new(ground)),
         compaction: config.agent.compaction.enabled.then_some(Compaction {
             reserve: config.agent.compaction.reserve_tokens,
             keep: config.agent.compaction.keep_recent_tokens,
@@ -284,30 +311,6 @@ fn credentials(config: &Config) -> Vec<String> {
     };
     let all = config.providers.iter().flat_map(of);
     all.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect()
-}
-
-/// The script reads no prompt, so the zone data need not be read for it.
-fn system_prompt(cwd: &Path, specs: &[tools::ToolSpec], model: &Resolved) -> String {
-    if model.reference == SCRIPTED {
-        return String::new();
-    }
-    let (time_zone, zone) = super::zone::local();
-    let date = jiff::Timestamp::now().to_zoned_datetime(time_zone).date().to_string();
-    let tools: Vec<&str> = specs.iter().map(|s| s.name.as_str()).collect();
-    let runtime = format!(
-        "os={} arch={} model={}",
-        std::env::consts::OS,
-        std::env::consts::ARCH,
-        model.reference
-    );
-    prompt(&PromptInputs {
-        workspace: &cwd.to_string_lossy(),
-        tools: &tools,
-        date: &date,
-        zone: &zone,
-        runtime: &runtime,
-    })
-    .plain()
 }
 
 /// Whether a stream is a terminal that wants colour.

@@ -51,6 +51,8 @@ pub enum Command {
     Sessions(SessionsArgs),
     /// Look at runs: how each ended, and what it waited for
     Runs(RunsArgs),
+    /// Look at what the model sees before the conversation
+    Prompt(PromptArgs),
     /// Look at the configuration, or change it
     Config(ConfigArgs),
     /// Replay a journal through the engine and compare the transcript byte by byte
@@ -403,6 +405,44 @@ pub enum Format {
     Jsonl,
     /// For documents
     Markdown,
+}
+
+/// Arguments of `prompt`.
+#[derive(Args, Debug)]
+pub struct PromptArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: PromptCommand,
+}
+
+/// The commands of `prompt`.
+#[derive(Subcommand, Debug)]
+pub enum PromptCommand {
+    /// Show its layers with their sizes, the workspace's files, and the key of what can be cached
+    Show(PromptShowArgs),
+}
+
+/// Arguments of `prompt show`.
+#[derive(Args, Debug)]
+pub struct PromptShowArgs {
+    /// The conversation
+    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
+    pub session_key: String,
+    /// The model, as PROVIDER/MODEL; else the one that is set
+    #[arg(long, value_name = "P/M")]
+    pub model: Option<String>,
+    /// Where tools would work; else the configured workspace
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Print the prompt itself, with the boundary in it
+    #[arg(long, conflicts_with_all = ["json", "diff"])]
+    pub text: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// What has changed since the conversation's last request
+    #[arg(long)]
+    pub diff: bool,
 }
 
 /// Arguments of `config`.

@@ -8,9 +8,11 @@ mod config;
 mod control;
 mod course;
 mod export;
+mod first;
 mod fork;
 mod gateway;
 mod logs;
+mod prompt;
 mod replay;
 mod runs;
 mod screen;
@@ -83,6 +85,7 @@ pub fn main() -> ExitCode {
         Command::Logs(args) => logs::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Prompt(args) => prompt::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => completions(shell),

@@ -1,7 +1,7 @@
 //! How conversations are conducted: queues, resets, scopes, lanes, and when one counts as stuck.
 
 use super::read::{At, Read};
-use super::{Config, Session, keys};
+use super::{Config, Injection, Session, keys};
 use crate::base::key::{self, DmScope, GroupScope, IdentityLinks};
 use crate::base::limits::{QUIET_MAX_MS, RESET_HOUR, STUCK_WARN_MS, TURNS_CAP_MAX};
 use crate::engine::reset::ResetPolicy;
@@ -46,6 +46,16 @@ pub(super) fn compaction(at: &At<'_>, config: &mut Config) -> Read<()> {
         }
     }
     Ok(())
+}
+
+/// Reads `agents.defaults.contextInjection`.
+pub(super) fn injection(at: &At<'_>) -> Read<Injection> {
+    match at.text()? {
+        "always" => Ok(Injection::Always),
+        "never" => Ok(Injection::Never),
+        "continuation-skip" => at.bad("\"continuation-skip\" is not supported yet"),
+        _ => at.bad("expected \"always\" or \"never\""),
+    }
 }
 
 /// Reads `cron`.

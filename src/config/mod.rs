@@ -120,6 +120,14 @@ pub struct AgentDefaults {
     pub timeout_seconds: Option<u64>,
     /// `compaction`.
     pub compaction: Compaction,
+    /// `skipBootstrap`: a new workspace stays empty.
+    pub skip_bootstrap: bool,
+    /// `contextInjection`.
+    pub injection: Injection,
+    /// `bootstrapMaxChars`: most of one of the workspace's files in a prompt, UTF-16 units.
+    pub bootstrap_max_chars: Option<u64>,
+    /// `bootstrapTotalMaxChars`: most of all of them together.
+    pub bootstrap_total_max_chars: Option<u64>,
 }
 
 /// `agents.defaults.compaction`.
@@ -144,6 +152,16 @@ impl Default for Compaction {
             mid_turn: false,
         }
     }
+}
+
+/// Whether the workspace's files stand in prompts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Injection {
+    /// `"always"`. The default.
+    #[default]
+    Always,
+    /// `"never"`.
+    Never,
 }
 
 /// `tools`.

@@ -444,6 +444,12 @@ fn agents<'n>(at: &At<'n>, env: Env<'_>, config: &mut Config) -> Read<Option<At<
                 "maxConcurrent" => config.lanes.main = Some(conduct::slots(&at)?),
                 "subagents" => conduct::subagents(&at, config)?,
                 "compaction" => conduct::compaction(&at, config)?,
+                "skipBootstrap" => config.agent.skip_bootstrap = at.flag()?,
+                "contextInjection" => config.agent.injection = conduct::injection(&at)?,
+                "bootstrapMaxChars" => config.agent.bootstrap_max_chars = Some(at.count()?),
+                "bootstrapTotalMaxChars" => {
+                    config.agent.bootstrap_total_max_chars = Some(at.count()?);
+                }
                 _ => return at.unknown(keys::DEFAULTS),
             }
         }

@@ -1,6 +1,8 @@
 //! The effective config for people: every setting with its value, secrets left out.
 
-use super::{Bind, Config, Deferred, Model, Network, Provider, Queue, Session, Synchronous};
+use super::{
+    Bind, Config, Deferred, Injection, Model, Network, Provider, Queue, Session, Synchronous,
+};
 use crate::base::key::MAIN;
 use crate::engine::turns::{Partial, resolve};
 use crate::model::wire::openai::API;
@@ -24,6 +26,13 @@ pub fn show(config: &Config) -> Value {
             "model": config.agent.model,
             "workspace": config.agent.workspace,
             "timeoutSeconds": config.agent.timeout_seconds,
+            "skipBootstrap": config.agent.skip_bootstrap,
+            "contextInjection": match config.agent.injection {
+                Injection::Always => "always",
+                Injection::Never => "never",
+            },
+            "bootstrapMaxChars": config.agent.bootstrap_max_chars,
+            "bootstrapTotalMaxChars": config.agent.bootstrap_total_max_chars,
             "maxConcurrent": config.lanes.main,
             "compaction": {
                 "enabled": config.agent.compaction.enabled,

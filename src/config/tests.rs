@@ -53,6 +53,10 @@ const FULL: &str = r#"{
         midTurnPrecheck: { enabled: true },
       },
       subagents: { maxConcurrent: 2 },
+      skipBootstrap: true,
+      contextInjection: "never",
+      bootstrapMaxChars: 1000,
+      bootstrapTotalMaxChars: 3000,
     },
   },
   messages: {
@@ -115,6 +119,11 @@ fn a_full_config() {
     assert!(!compat.usage && !compat.tools);
     assert_eq!(config.agent.model.as_deref(), Some("local/m/1"));
     assert_eq!(config.agent.timeout_seconds, Some(600));
+    assert!(config.agent.skip_bootstrap && config.agent.injection == Injection::Never);
+    let limits = (config.agent.bootstrap_max_chars, config.agent.bootstrap_total_max_chars);
+    assert_eq!(limits, (Some(1_000), Some(3_000)));
+    let skip = error("{ agents: { defaults: { contextInjection: 'continuation-skip' } } }");
+    assert!(skip.to_string().contains("\"continuation-skip\" is not supported yet"), "{skip}");
     assert_eq!(config.tools.exec_timeout_seconds, Some(60));
     assert!(!config.tools.apply_patch && !config.tools.loop_detection);
     assert_eq!(config.store.synchronous, Synchronous::Normal);

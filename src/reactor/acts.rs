@@ -9,7 +9,7 @@ use crate::model::call::ModelEvent;
 use crate::model::wire::End;
 use crate::tools::cap::{cap, turn_chars_max};
 use crate::tools::judge;
-use crate::transcript::{Block, ToolOutput, repair, visible};
+use crate::transcript::{Block, Message, ToolOutput, repair, visible};
 use std::sync::Arc;
 
 impl Seat {
@@ -52,7 +52,7 @@ impl Seat {
         match act {
             Act::Assemble(op) => {
                 let facts = self.assemble();
-                self.inbox.push_back(Input::Assembled(op, facts));
+                self.ask_prompt(op, facts, links);
             }
             Act::AskHook(op, hook @ (Hook::WeighRequest | Hook::WeighHistory)) => {
                 let verdict = self.weigh(hook, links);
@@ -81,8 +81,12 @@ impl Seat {
                         workers::scripted(self.address, op, Arc::clone(messages), links)
                     }
                     None => {
-                        let tools = (&self.model, self.specs.as_slice());
-                        workers::model(self.address, op, tools, &self.history.encoder, links)
+                        let with = workers::With {
+                            model: &self.model,
+                            specs: self.specs.as_slice(),
+                            prompt: self.briefing.prompt.as_ref(),
+                        };
+                        workers::model(self.address, op, with, &self.history.encoder, links)
                     }
                 };
                 self.models.insert(op, (handle, false));
@@ -123,8 +127,18 @@ impl Seat {
             if !report.clean() {
                 self.notices.push(format!("the history was repaired for the model: {report}"));
             }
+            // What was counted before a compaction does not hold after it.
+            let compacted = branch
+                .iter()
+                .rev()
+                .find_map(|entry| entry.kind.summary(entry.timestamp).map(|_| entry.timestamp));
             for message in messages {
-                self.history.push(message);
+                match (&message, compacted) {
+                    (Message::Assistant(reply), Some(at)) if reply.timestamp <= at => {
+                        self.history.push_stale(message);
+                    }
+                    _ => self.history.push(message),
+                }
             }
         }
         self.history.last

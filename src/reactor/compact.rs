@@ -5,6 +5,7 @@ use super::ReactorError;
 use super::links::{Links, Observer, Report};
 use super::seat::{Address, Seat};
 use crate::base::{Failure, Millis, OpId};
+use crate::context::Prompt;
 use crate::context::compact::{Ask, Budget, NoPlan, Plan, Summarizer, plan};
 use crate::context::estimate::text_tokens;
 use crate::engine::{Assembled, Compacted, Hook, Input, Trigger, Verdict};
@@ -69,29 +70,37 @@ impl Underway {
     }
 }
 
-/// The estimate of what goes with every request beside the messages.
-pub(super) fn overhead(system: &str, specs: &[ToolSpec]) -> u64 {
+/// The estimate of the tools that go with every request.
+pub(super) fn overhead(specs: &[ToolSpec]) -> u64 {
     let of = |spec: &ToolSpec| {
         let schema = spec.parameters.to_string();
         text_tokens(&spec.name) + text_tokens(&spec.description) + text_tokens(&schema)
     };
-    text_tokens(system) + specs.iter().map(of).sum::<u64>()
+    specs.iter().map(of).sum()
 }
 
 impl Seat {
+    /// The estimate of what goes with every request beside the messages.
+    fn overhead(&self, links: &Links) -> u64 {
+        let prompt = self.briefing.prompt.as_ref();
+        let text =
+            |prompt: &Prompt| text_tokens(&prompt.stable.text) + text_tokens(&prompt.volatile);
+        links.overhead + prompt.map_or(0, text)
+    }
+
     fn budget(&self, links: &Links) -> Option<Budget> {
         let settings = links.outfit.compaction?;
         let (window, output) = (self.model.context_window, self.model.max_tokens);
         let mut budget = Budget::new(window, output, settings.reserve, settings.keep);
-        budget.overhead = links.overhead;
-        budget.ratio = self.history.gauge.ratio(links.overhead);
+        budget.overhead = self.overhead(links);
+        budget.ratio = self.history.gauge.ratio(budget.overhead);
         Some(budget)
     }
 
     /// Whether the history is too large for what comes next.
     pub(super) fn weigh(&self, hook: Hook, links: &Links) -> Verdict {
         let Some(budget) = self.budget(links) else { return Verdict::Go };
-        let tokens = self.history.gauge.total(links.overhead);
+        let tokens = self.history.gauge.total(budget.overhead);
         let in_turn = hook == Hook::WeighRequest && self.history.last == Assembled::AfterResult;
         let mid_turn = links.outfit.compaction.is_some_and(|settings| settings.mid_turn);
         // What could not be made smaller is tried again only when more was said.
@@ -175,7 +184,8 @@ impl Seat {
             return Ok(());
         }
         let done = matches!(made.what, Compacted::Done(_));
-        self.fruitless = (!done).then(|| self.history.gauge.total(links.overhead) + RETRY_TOKENS);
+        self.fruitless =
+            (!done).then(|| self.history.gauge.total(self.overhead(links)) + RETRY_TOKENS);
         self.kept = made.kept;
         self.feed(Input::Compacted(op, made.what), links, observer)
     }
@@ -241,6 +251,7 @@ impl Work {
         let params = Params {
             model: &model.model,
             system: ask.system,
+            system_rest: "",
             tools: &[],
             max_tokens: Some(ask.max_tokens),
             max_tokens_field: compat.max_tokens_field,

@@ -428,6 +428,11 @@ impl Reactor {
             Report::Failed(at, op, input) => self.of_run(at, observer, |seat, links, observer| {
                 seat.feed(RunInput::Reply(op, input), links, observer)
             }),
+            Report::Prompted(at, op, facts, prompted) => {
+                self.of_run(at, observer, |seat, links, observer| {
+                    seat.prompted(op, facts, &prompted, links, observer)
+                })
+            }
             Report::Tool(at, op, input) => self.of_run(at, observer, |seat, links, observer| {
                 seat.tool_event(op, input, links, observer)
             }),

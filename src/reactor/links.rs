@@ -4,10 +4,11 @@ use super::ReactorError;
 use super::clock::Clock;
 use super::crew::Crew;
 use super::journal::Journal;
+use super::prompter::{Prompted, Prompter};
 use super::seat::Address;
 use crate::base::{Millis, OpId, RunId, SessionId};
 use crate::engine::sessions::{self, Key};
-use crate::engine::{Event, batch, reply};
+use crate::engine::{Assembled, Event, batch, reply};
 use crate::model::call::ModelEvent;
 use crate::model::http::Pool;
 use crate::records::Found;
@@ -42,8 +43,8 @@ pub struct Outfit {
     pub workspace_only_patch: bool,
     /// The tools.
     pub specs: Arc<Vec<ToolSpec>>,
-    /// The system prompt.
-    pub system: String,
+    /// Makes system prompts.
+    pub prompter: Arc<Prompter>,
     /// How histories are compacted; not at all by themselves where it is off.
     pub compaction: Option<super::compact::Compaction>,
     /// The optional journal.
@@ -57,6 +58,8 @@ pub enum Report {
     Model(Address, OpId, ModelEvent),
     /// A model call could not be started.
     Failed(Address, OpId, reply::Input),
+    /// What stands before the conversation is ready.
+    Prompted(Address, OpId, Assembled, Box<Prompted>),
     /// A tool moved.
     Tool(Address, OpId, batch::Input),
     /// A history was compacted, or not.
@@ -138,7 +141,7 @@ pub(super) struct Links {
     pub pool: Arc<Pool>,
     pub order: FileOrder,
     pub crew: Crew,
-    /// The estimate of what goes with every request beside the messages, tokens.
+    /// The estimate of the tools that go with every request, tokens.
     pub overhead: u64,
     sender: Sender<Report>,
     waker: Arc<Waker>,
@@ -148,7 +151,7 @@ pub(super) struct Links {
 
 impl Links {
     pub fn new(store: Worker, sender: Sender<Report>, waker: Arc<Waker>, outfit: Outfit) -> Links {
-        let overhead = super::compact::overhead(&outfit.system, &outfit.specs);
+        let overhead = super::compact::overhead(&outfit.specs);
         Links {
             store,
             overhead,

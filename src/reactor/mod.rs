@@ -3,6 +3,7 @@
 
 mod acts;
 mod boot;
+mod briefing;
 mod clients;
 mod clock;
 mod compact;
@@ -15,6 +16,7 @@ mod learn;
 mod links;
 mod net;
 mod phases;
+pub mod prompter;
 mod renew;
 mod seat;
 mod settle;

@@ -22,13 +22,15 @@ pub(super) struct Phases {
     stretches: Vec<Stretch>,
     left_out: u64,
     pub last_progress: Millis,
+    /// What stood before the conversation, where that was new.
+    pub prompt: Option<serde_json::Value>,
     since: Millis,
 }
 
 impl Phases {
     pub fn new(accepted_at: Millis, now: Millis) -> Phases {
         let stretches = vec![Stretch { phase: "queued", at: accepted_at }];
-        Phases { stretches, left_out: 0, last_progress: now, since: now }
+        Phases { stretches, left_out: 0, last_progress: now, prompt: None, since: now }
     }
 
     /// When the run began.
@@ -61,7 +63,11 @@ impl Phases {
 
     /// As it is stored.
     pub fn text(&self) -> String {
-        let value = serde_json::json!({ "stretches": self.stretches, "leftOut": self.left_out });
+        let mut value =
+            serde_json::json!({ "stretches": self.stretches, "leftOut": self.left_out });
+        if let Some(prompt) = &self.prompt {
+            value["prompt"] = prompt.clone();
+        }
         value.to_string()
     }
 

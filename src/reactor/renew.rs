@@ -35,10 +35,10 @@ impl Reactor {
         let Renewal { options, setup, model, models, outfit } = renewal;
         (self.setup, self.model, self.models) = (setup, model, models);
         let own = &mut self.links.outfit;
-        (own.env, own.specs, own.system) = (outfit.env, outfit.specs, outfit.system);
+        (own.env, own.specs, own.prompter) = (outfit.env, outfit.specs, outfit.prompter);
         (own.exec_timeout_s, own.compaction) = (outfit.exec_timeout_s, outfit.compaction);
         own.workspace_only_patch = outfit.workspace_only_patch;
-        self.links.overhead = super::compact::overhead(&own.system, &own.specs);
+        self.links.overhead = super::compact::overhead(&own.specs);
         // What was read ahead belongs to the former model.
         self.ahead = None;
         self.daily_hour = options.reset.daily_hour;

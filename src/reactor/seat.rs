@@ -4,6 +4,7 @@
 //! told and done waits for the commit and is dropped if it is refused.
 
 use super::ReactorError;
+use super::briefing::Briefing;
 use super::clock::entropy;
 use super::history::History;
 use super::journal::Head;
@@ -105,6 +106,7 @@ pub(super) struct Seat {
     /// What the active run may use.
     pub(super) specs: Arc<Vec<ToolSpec>>,
     pub(super) phases: Phases,
+    pub(super) briefing: Briefing,
     pub(super) turned: bool,
     pub(super) said: Vec<Said>,
     pub(super) inbox: VecDeque<Input>,
@@ -159,6 +161,7 @@ impl Seat {
             orphans: vec![],
             specs: Arc::default(),
             phases: Phases::new(Millis(0), Millis(0)),
+            briefing: Briefing::default(),
             turned: false,
             said: vec![],
             inbox: VecDeque::new(),

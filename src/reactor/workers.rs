@@ -2,9 +2,11 @@
 
 use super::Reactor;
 use super::links::{Links, Report};
+use super::prompter::Wanted;
 use super::seat::Address;
 use crate::base::OpId;
-use crate::engine::batch;
+use crate::context::Prompt;
+use crate::engine::{Assembled, batch};
 use crate::model::call::{CallHandle, ModelEvent};
 use crate::model::catalog::{Backend, Resolved};
 use crate::model::http::HttpCall;
@@ -51,11 +53,36 @@ fn not_started(at: Address, op: OpId, links: &Links, started: bool) {
     }
 }
 
+/// Makes a prompt; `false` if there is no thread for it.
+pub(super) fn prompt(
+    at: Address,
+    op: OpId,
+    facts: Assembled,
+    wanted: Wanted,
+    links: &Links,
+) -> bool {
+    let (sender, waker) = links.reporter();
+    let prompter = Arc::clone(&links.outfit.prompter);
+    links.crew.spawn(move || {
+        let prompted = Box::new(prompter.prompt(&wanted));
+        if sender.send(Report::Prompted(at, op, facts, prompted)).is_ok() {
+            let _ = waker.wake();
+        }
+    })
+}
+
+/// What a request has beside the conversation.
+pub(super) struct With<'a> {
+    pub model: &'a Resolved,
+    pub specs: &'a [ToolSpec],
+    pub prompt: Option<&'a Prompt>,
+}
+
 /// Sends the conversation to a provider.
 pub(super) fn model(
     at: Address,
     op: OpId,
-    (model, specs): (&Resolved, &[ToolSpec]),
+    With { model, specs, prompt }: With<'_>,
     encoder: &Encoder,
     links: &Links,
 ) -> CallHandle {
@@ -71,7 +98,8 @@ pub(super) fn model(
         .collect();
     let params = Params {
         model: &model.model,
-        system: &links.outfit.system,
+        system: prompt.map_or("", |prompt| &prompt.stable.text),
+        system_rest: prompt.map_or("", |prompt| &prompt.volatile),
         tools: &tools,
         max_tokens: Some(model.max_tokens),
         max_tokens_field: compat.max_tokens_field,

@@ -9,7 +9,7 @@ mod pipe;
 mod reload;
 mod sockets;
 
-use super::agent::{explain, outfit, owner, safe, workspace};
+use super::agent::{Places, explain, outfit, owner, safe, workspace};
 use super::args::{GatewayArgs, GatewayCommand};
 use super::control;
 use super::{Done, FAILED, Failed, OK};
@@ -50,10 +50,12 @@ fn serve_here(args: &GatewayArgs) -> Done {
     }
     let (paths, config) = super::config::loaded()?;
     let model = reload::model(args, &config)?;
-    let cwd = workspace(&config, &paths)?;
+    let workspace = workspace(&config, &paths)?;
     let lock = StateLock::take(&paths.state, &owner("gateway"))?;
+    super::first::begin(&config, &workspace);
     let (setup, options) = reload::treated(args, &config, &model);
-    let outfit = outfit(&config, &model, cwd, agent_db(&paths.state, &args.agent), None);
+    let database = agent_db(&paths.state, &args.agent);
+    let outfit = outfit(&config, Places::one(workspace), database, None);
     let safe = safe(&outfit);
     let facts = facts::collect(&args.agent, &config, &paths, &outfit, &model);
     let models = catalog::all(&config);

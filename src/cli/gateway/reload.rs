@@ -1,6 +1,6 @@
 //! The config of a gateway that runs: shown, changed, and taken up again.
 
-use super::super::agent::{options, outfit, setup_of};
+use super::super::agent::{Places, options, outfit, setup_of};
 use super::super::args::GatewayArgs;
 use super::super::settings::{Keeper, Made, Refusal};
 use super::super::{Failed, USAGE, logs};
@@ -101,7 +101,7 @@ impl Settled {
         let model = model(&self.args, config).map_err(|failed| failed.text)?;
         let (setup, options) = treated(&self.args, config, &model);
         let database = agent_db(&self.paths.state, &self.args.agent);
-        let outfit = outfit(config, &model, self.cwd.clone(), database, None);
+        let outfit = outfit(config, Places::one(self.cwd.clone()), database, None);
         let facts = facts::collect(&self.args.agent, config, &self.paths, &outfit, &model);
         let models = catalog::all(config);
         Ok((facts, Renewal { options, setup, model, models, outfit }))

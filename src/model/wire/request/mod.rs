@@ -74,6 +74,8 @@ pub struct Params<'a> {
     pub model: &'a str,
     /// The system prompt; none where it is empty.
     pub system: &'a str,
+    /// The part of it that may change from request to request, behind the other.
+    pub system_rest: &'a str,
     /// The tools; they are sent sorted by name.
     pub tools: &'a [Tool<'a>],
     /// Most tokens of the reply.
@@ -166,9 +168,11 @@ impl Encoder {
         out.extend_from_slice(b"{\"model\":");
         out.extend_from_slice(json::canonical(&json!(params.model)).as_bytes());
         out.extend_from_slice(b",\"messages\":[");
-        if !params.system.trim().is_empty() {
+        let system = [params.system, params.system_rest];
+        let system: Vec<&str> = system.into_iter().filter(|part| !part.trim().is_empty()).collect();
+        if !system.is_empty() {
             let role = if params.developer_role { "developer" } else { "system" };
-            let system = json!({ "role": role, "content": params.system });
+            let system = json!({ "role": role, "content": system.join("\n\n") });
             out.extend_from_slice(system.to_string().as_bytes());
         }
         for part in [self.bytes.as_slice(), &self.closing()] {

@@ -83,6 +83,7 @@ fn a_whole_request() {
     let params = Params {
         model: "m",
         system: "be good",
+        system_rest: "today",
         tools: &[tool("write"), tool("read")],
         max_tokens: Some(5),
         max_tokens_field: MaxTokensField::MaxCompletionTokens,
@@ -98,7 +99,10 @@ fn a_whole_request() {
     };
     let want = json!({
         "model": "m",
-        "messages": [{"role": "system", "content": "be good"}, {"role": "user", "content": "hi"}],
+        "messages": [
+            {"role": "system", "content": "be good\n\ntoday"},
+            {"role": "user", "content": "hi"},
+        ],
         "stream": true,
         "stream_options": {"include_usage": true},
         "max_completion_tokens": 5,
