@@ -1,4 +1,4 @@
-//! Compactions as clients see them (Y19; protocol 5.4): events of the run and of its session, and
+//! Compactions as clients see them (Y23; protocol 5.4): events of the run and of its session, and
 //! the answer to who asked for one.
 
 use super::frame::Fault;
