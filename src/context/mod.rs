@@ -3,6 +3,8 @@
 
 pub mod bootstrap;
 pub mod prompt;
+pub mod prune;
+mod units;
 
 pub use bootstrap::{Audience, Bootstrap};
 pub use prompt::{Mode, Prefix, Prompt, Stable, Volatile};
