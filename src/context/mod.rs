@@ -5,6 +5,8 @@ pub mod bootstrap;
 pub mod compact;
 pub mod estimate;
 pub mod prompt;
+pub mod prune;
+mod units;
 
 pub use bootstrap::{Audience, Bootstrap};
 pub use prompt::{Mode, Prefix, Prompt, Stable, Volatile};

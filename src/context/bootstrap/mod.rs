@@ -5,9 +5,10 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
+use super::units::{head, units};
 use crate::base::key::Kind;
 use crate::base::{Digest, SessionKey};
-use cut::{cut, head, units};
+use cut::cut;
 use std::sync::Arc;
 
 /// Most of one file, UTF-16 units, unless the config says otherwise.

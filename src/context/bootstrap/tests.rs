@@ -108,7 +108,7 @@ fn random(rng: &mut Rng) -> String {
 /// the same files give the same texts.
 #[test]
 fn no_limit_is_exceeded() {
-    let mut rng = Rng(10_2);
+    let mut rng = Rng(102);
     for _ in 0..400 {
         let files: Vec<File> = Audience::Main
             .files()

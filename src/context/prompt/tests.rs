@@ -191,7 +191,7 @@ fn changes(facts: &Stable, rng: &mut Rng) -> Vec<Stable> {
 /// PR12: whatever is volatile changes, prefix and key stay; whatever is stable changes, both do.
 #[test]
 fn the_prefix_depends_on_stable_inputs_alone() {
-    let mut rng = Rng(10_1);
+    let mut rng = Rng(101);
     for _ in 0..300 {
         let facts = stable(&mut rng);
         let first = made(&facts, &volatile(&mut rng));
