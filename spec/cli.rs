@@ -312,7 +312,7 @@ fn a_conversation_is_compacted_on_demand() {
     let done = home.run(&["agent", "-m", "/compact mind the ports"]);
     assert_eq!(done.status, Some(0), "{}", done.err);
     assert!(done.err.contains("earlier messages were summed up"), "{}", done.err);
-    let shown = home.run(&["sessions", "show", "main"]);
+    let shown = home.run(&["sessions", "export", "main"]);
     assert!(shown.out.contains("removed without a summary"), "{}", shown.out);
     assert!(shown.out.contains("## Goal"), "{}", shown.out);
     assert!(!shown.out.contains("/compact"), "the command is not for the model: {}", shown.out);

@@ -351,7 +351,7 @@ fn an_overflow_is_compacted_and_asked_again() {
     let text = |at: usize| messages[at]["content"].as_str().unwrap_or_default();
     assert!(text(1).contains("<summary>\nThe port is 8080.\n</summary>"), "{}", text(1));
     assert!(text(2).starts_with("second") && text(4) == "third", "{messages:?}");
-    let shown = home.run(&["sessions", "show", "main"]);
+    let shown = home.run(&["sessions", "export", "main"]);
     assert!(shown.out.contains("first word") && shown.out.contains("8080"), "{}", shown.out);
 }
 

@@ -71,27 +71,7 @@ impl Seat {
             Act::AskAfter(op, _, outcome) | Act::AskOutcome(op, _, outcome) => {
                 self.inbox.push_back(Input::Call(op, batch::Input::Judged(outcome)));
             }
-            Act::CallModel(op) => {
-                // The same request again, with nothing new in it, is no progress (G4).
-                if std::mem::replace(&mut self.asked.0, true) {
-                    self.asked.1.get_or_insert(links.clock.now());
-                }
-                let handle = match &self.history.messages {
-                    Some(messages) => {
-                        workers::scripted(self.address, op, Arc::clone(messages), links)
-                    }
-                    None => {
-                        let with = workers::With {
-                            model: &self.model,
-                            specs: self.specs.as_slice(),
-                            prompt: self.briefing.prompt.as_ref(),
-                        };
-                        workers::model(self.address, op, with, &self.history.encoder, links)
-                    }
-                };
-                self.models.insert(op, (handle, false));
-                self.turn_chars = 0;
-            }
+            Act::CallModel(op) => self.call_model(op, links),
             Act::CancelModel(op) => {
                 let Some((handle, heard)) = self.models.get(&op) else { return };
                 handle.abort("aborted");
@@ -118,6 +98,26 @@ impl Seat {
                 }
             }
         }
+    }
+
+    fn call_model(&mut self, op: OpId, links: &mut Links) {
+        // The same request again, with nothing new in it, is no progress (G4).
+        if std::mem::replace(&mut self.asked.0, true) {
+            self.asked.1.get_or_insert(links.clock.now());
+        }
+        let handle = match &self.history.messages {
+            Some(messages) => workers::scripted(self.address, op, Arc::clone(messages), links),
+            None => {
+                let with = workers::With {
+                    model: &self.model,
+                    specs: self.specs.as_slice(),
+                    prompt: self.briefing.prompt.as_ref(),
+                };
+                workers::model(self.address, op, with, &self.history.encoder, links)
+            }
+        };
+        self.models.insert(op, (handle, false));
+        self.turn_chars = 0;
     }
 
     /// The history a model may see, repaired if it came from elsewhere or was damaged.
