@@ -22,7 +22,7 @@ impl World {
     }
 
     pub(super) fn announce(&mut self) {
-        let mut door = Door::new(ModelName::default(), self.next_msg);
+        let mut door = Door::new(ModelName::default(), self.door_seed());
         // An announcement is not allowed between a call and its result.
         if !self.store.owed.is_empty() {
             return;

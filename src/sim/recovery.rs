@@ -62,7 +62,7 @@ impl World {
             .filter(|(_, c)| c.launched && c.output.is_none() && !c.stored)
             .map(|(i, _)| i)
             .collect();
-        let mut door = Door::resume(ModelName::default(), u64::from(self.next_run), calls, vec![]);
+        let mut door = Door::resume(ModelName::default(), self.door_seed(), calls, vec![]);
         let writes = door.close_interrupted(Interruption::ProcessStopped, self.now);
         let writes = writes.unwrap_or_default();
         let at = self.store.messages.len();

@@ -86,6 +86,8 @@ pub struct World {
     pub(super) crash_at: Option<u8>,
     pub(super) next_run: u32,
     pub(super) next_msg: u64,
+    /// Doors opened so far: each draws ids of its own.
+    doors: u64,
     /// A hash over everything that was recorded, told and started.
     pub trace: u64,
     pub(super) stats: Stats,
@@ -116,6 +118,7 @@ impl World {
             crash_at: None,
             next_run: 1,
             next_msg: 1,
+            doors: 0,
             trace: FAILS,
             stats: Stats::default(),
             dice: 0,
@@ -192,6 +195,12 @@ impl World {
         self.start_run(entry, prompts);
     }
 
+    /// The seed of a door's ids: no two doors of a world draw the same ones.
+    pub(super) fn door_seed(&mut self) -> u64 {
+        self.doors += 1;
+        self.doors
+    }
+
     pub(super) fn start_run(&mut self, entry: Entry, prompts: u64) {
         let id = RunId::new(format!("r{}", self.next_run));
         self.next_run += 1;
@@ -199,7 +208,7 @@ impl World {
         let seed = u64::from(self.next_run);
         let door = if self.knobs.checks {
             let (calls, queue) = (self.store.calls.clone(), self.store.queue.clone());
-            Door::resume(ModelName::default(), seed, calls, queue)
+            Door::resume(ModelName::default(), self.door_seed(), calls, queue)
         } else {
             Door::new(ModelName::default(), seed)
         };
@@ -421,6 +430,7 @@ impl World {
             return self.forget(&append);
         }
         self.plant(&mut append);
+        let seeds = (self.door_seed(), self.door_seed());
         let Some(live) = &mut self.live else { return Ok(()) };
         let mut writes = Vec::new();
         let mut claims = false;
@@ -433,16 +443,11 @@ impl World {
         if claims && self.store.writer.is_some() {
             // The successor's claim makes the session whole in its own transaction.
             let calls = self.store.calls.clone();
-            let mut door = Door::resume(ModelName::default(), 7, calls, vec![]);
+            let mut door = Door::resume(ModelName::default(), seeds.0, calls, vec![]);
             let closing = door.close_interrupted(Interruption::TakenOver, self.now);
             let closing = closing.unwrap_or_default();
             writes.extend(closing.into_iter().filter(|w| !matches!(w, Write::End { .. })));
-            live.door = Door::resume(
-                ModelName::default(),
-                u64::from(self.next_run),
-                vec![],
-                live.door.queue(),
-            );
+            live.door = Door::resume(ModelName::default(), seeds.1, vec![], live.door.queue());
         }
         if self.knobs.sabotage == Some(Sabotage::DoubleMessage) {
             writes.retain(|w| !matches!(w, Write::QueueTake(_)));
