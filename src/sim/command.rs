@@ -176,3 +176,25 @@ fn progress_end() {
         eprint!("\r\x1b[K");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SimArgs, run};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimArgs,
+    }
+
+    /// The command for a script that has the tests built already: its arguments are in `SIM_ARGS`.
+    #[test]
+    #[ignore = "for scripts"]
+    fn as_a_script_asks() {
+        let words = std::env::var("SIM_ARGS").unwrap_or_default();
+        let line = Line::try_parse_from(["sim"].into_iter().chain(words.split_whitespace()));
+        let line = line.unwrap_or_else(|error| panic!("SIM_ARGS: {error}"));
+        assert_eq!(run(&line.args), 0, "the verdict");
+    }
+}

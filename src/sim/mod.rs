@@ -12,7 +12,7 @@
 mod acts;
 pub mod bodies;
 mod checks;
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub mod command;
 mod compact;
 mod foreign;
