@@ -3,7 +3,7 @@
 use super::{Facts, FailedTool, Payload, Piece, Target, shape};
 use crate::base::limits::{SEGMENTS_MAX, WARNING_DETAIL_CHARS_MAX};
 use crate::engine::ends::PolicyRule;
-use crate::engine::{Cause, Event, Outcome, Termination, Who};
+use crate::engine::{Cause, Event, Outcome, Termination, Trigger, Who};
 use crate::transcript::message::join_text;
 use crate::transcript::{OpenCall, StopReason, ToolOutput};
 
@@ -22,6 +22,8 @@ pub struct Collected {
     error: Option<String>,
     failed: Option<Failure>,
     mutating: bool,
+    /// It was only to compact the history: what became of that is told in other words.
+    compacts: bool,
 }
 
 impl Collected {
@@ -35,6 +37,7 @@ impl Collected {
                     self.tool(&call.name, outcome, *started, safe(&call.name));
                 }
             }
+            Event::CompactionStart(Trigger::Manual) => self.compacts = true,
             Event::Accepted
             | Event::AgentStart
             | Event::TurnStart
@@ -45,7 +48,7 @@ impl Collected {
             | Event::ToolUpdate(..)
             | Event::TurnEnd { .. }
             | Event::Retry { .. }
-            | Event::CompactionStart(_)
+            | Event::CompactionStart(Trigger::Threshold | Trigger::After | Trigger::Overflow)
             | Event::CompactionEnd(_)
             | Event::AbortSlow
             | Event::AgentEnd
@@ -130,7 +133,7 @@ impl Collected {
                 rule: PolicyRule::QueueCap | PolicyRule::QueueInterrupt | PolicyRule::NotNeeded
             }
         );
-        if queue { vec![] } else { shape(&facts) }
+        if queue || self.compacts { vec![] } else { shape(&facts) }
     }
 }
 
